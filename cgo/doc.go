@@ -1,0 +1,14 @@
+// Package cgo is the only package of this module that imports "C": thin
+// wrappers over librdmacm and libibverbs, and the fast path.
+//
+// It hands out small opaque handles and plain Go structs, never C types, and
+// holds no policy and no life-time rules: packages ibv and cm do. A handle that
+// IsNil, or that was already destroyed, must not be passed down.
+//
+// Every C helper is named rb_*, lives in an rb_*.h/.c file, and returns a
+// negative errno on failure whatever style the wrapped call has; check turns
+// that into an *Error in one place.
+//
+// Without cgo, or on another system than Linux, the same names exist and every
+// call returns an error that matches errors.ErrUnsupported.
+package cgo

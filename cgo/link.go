@@ -1,0 +1,9 @@
+//go:build linux && cgo
+
+package cgo
+
+/*
+#cgo pkg-config: libibverbs librdmacm
+#cgo CFLAGS: -std=gnu11 -O2 -Wall -Wextra -Wno-unused-parameter
+*/
+import "C"

@@ -1,0 +1,3 @@
+module github.com/railbind/railbind
+
+go 1.26
