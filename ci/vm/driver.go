@@ -1,0 +1,409 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// bootLimit bounds a guest's way to its agent; pure emulation on a busy
+// machine takes a few times the usual five seconds.
+const bootLimit = 2 * time.Minute
+
+// driver runs the guests of one ci/guest.
+type driver struct {
+	o     options
+	root  string
+	start time.Time
+}
+
+// host is one running guest.
+type host struct {
+	d       *driver
+	number  int
+	qemu    *exec.Cmd
+	link    *frameWriter
+	console tail // the kernel's
+	errors  tail // QEMU's own
+	log     tail // of the set-up
+	stdout  io.Writer
+	stderr  io.Writer
+
+	ready   chan struct{} // closed when the topology stands
+	started chan struct{} // closed when the command runs
+	ended   chan struct{} // closed when the command or the guest ended
+	exit    exit
+	err     error
+}
+
+func (d *driver) run() (int, error) {
+	d.start = time.Now()
+	ctx, cancel := context.WithTimeoutCause(context.Background(), d.o.timeout, failure{statusTimeout,
+		fmt.Errorf("timeout: not done after %v; -timeout allows more", d.o.timeout)})
+	defer cancel()
+	ctx, interrupt := context.WithCancelCause(ctx)
+	watchSignals(interrupt)
+	// QEMU's file server keeps files of the guest open.
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) == nil {
+		limit.Cur = limit.Max
+		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
+	}
+
+	status, err := d.guests(ctx)
+	if cause := context.Cause(ctx); cause != nil && (err != nil || status == 0) {
+		return 0, cause
+	}
+	return status, err
+}
+
+// watchSignals ends the run on a signal, and when the parent is gone: nobody
+// is there to end it then. (nohup keeps it running.)
+func watchSignals(interrupt context.CancelCauseFunc) {
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(signals, syscall.SIGUSR2)
+		parent := os.Getppid()
+		_, _, _ = syscall.Syscall(syscall.SYS_PRCTL, syscall.PR_SET_PDEATHSIG, uintptr(syscall.SIGUSR2), 0)
+		if os.Getppid() != parent {
+			interrupt(failure{statusFailed, errors.New("the parent process is gone")})
+		}
+		go watch(signals, parent, interrupt)
+		return
+	}
+	go watch(signals, 0, interrupt)
+}
+
+func watch(signals chan os.Signal, parent int, interrupt context.CancelCauseFunc) {
+	for s := range signals {
+		number := s.(syscall.Signal)
+		if number == syscall.SIGUSR2 {
+			// Also sent when only the parent's thread ended.
+			if os.Getppid() != parent {
+				interrupt(failure{statusFailed, errors.New("the parent process is gone")})
+			}
+			continue
+		}
+		interrupt(failure{128 + int(number), fmt.Errorf("%v: the guest was ended", s)})
+	}
+}
+
+func (d *driver) say(text string) { fmt.Fprintln(os.Stderr, "ci/guest: "+text) }
+
+func (d *driver) trace(format string, args ...any) {
+	if d.o.verbose {
+		d.say(fmt.Sprintf("%5.1f s: ", time.Since(d.start).Seconds()) + fmt.Sprintf(format, args...))
+	}
+}
+
+// guests boots the hosts, runs the commands, and returns host 1's status.
+// Every QEMU is gone when it returns.
+func (d *driver) guests(ctx context.Context) (int, error) {
+	c, err := openCache()
+	if err != nil {
+		return 0, err
+	}
+	k, err := c.kernel(ctx, d.o.kernel, d.say)
+	if err != nil {
+		return 0, err
+	}
+	railFiles, err := railPairs(d.o.hosts)
+	if err != nil {
+		return 0, err
+	}
+	var hosts []*host
+	defer func() {
+		for _, h := range hosts {
+			h.stop()
+		}
+	}()
+	for n := range d.o.hosts {
+		h, err := d.boot(n+1, k, railFiles[n])
+		if err != nil {
+			return 0, err
+		}
+		hosts = append(hosts, h)
+	}
+
+	// A guest that ends before its time ends the run.
+	ended := make(chan *host, len(hosts))
+	for _, h := range hosts {
+		go func() { <-h.ended; ended <- h }()
+	}
+	await := func(h *host, what string, event <-chan struct{}, limit time.Duration) error {
+		for {
+			select {
+			case <-event:
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case e := <-ended:
+				if e.err != nil {
+					return e.err
+				}
+				d.peerEnded(e)
+			case <-time.After(limit):
+				return h.failed(fmt.Errorf("%s within %v", what, limit))
+			}
+		}
+	}
+	for _, h := range hosts {
+		if err := await(h, "did not boot and set its topology up", h.ready, bootLimit); err != nil {
+			return 0, err
+		}
+	}
+	if d.o.peer != "" {
+		if err := hosts[1].run(run{Argv: []string{"/bin/sh", "-c", d.o.peer}, Ready: d.o.ready}); err != nil {
+			return 0, err
+		}
+		if err := await(hosts[1], "-ready did not hold", hosts[1].started, d.o.timeout); err != nil {
+			return 0, err
+		}
+	}
+	restore, err := d.runFirst(hosts[0])
+	if err != nil {
+		return 0, err
+	}
+	defer restore()
+	if err := await(hosts[0], "did not end", hosts[0].ended, d.o.timeout); err != nil {
+		return 0, err
+	}
+	if d.o.peer != "" {
+		select {
+		case <-hosts[1].ended:
+		default:
+			d.say("peer: ended with host 1's command")
+		}
+	}
+	return hosts[0].exit.Code, hosts[0].err
+}
+
+func (d *driver) peerEnded(h *host) {
+	if h.number == 2 {
+		d.say(fmt.Sprintf("peer: exit status %d", h.exit.Code))
+	}
+}
+
+// runFirst starts host 1's command, with this terminal where -shell asks for it.
+func (d *driver) runFirst(h *host) (restore func(), err error) {
+	restore = func() {}
+	r := run{Argv: d.o.command}
+	if d.o.shell {
+		r.Stdin = true
+		if r.TTY = isTerminal(os.Stdin) && isTerminal(os.Stdout); r.TTY {
+			r.Size = terminalSize(os.Stdout)
+		}
+	}
+	if err := h.run(r); err != nil {
+		return restore, err
+	}
+	if !r.Stdin {
+		return restore, nil
+	}
+	if r.TTY {
+		if undo, ok := makeRaw(os.Stdin); ok {
+			restore = undo
+		}
+		resized := make(chan os.Signal, 1)
+		signal.Notify(resized, syscall.SIGWINCH)
+		go func() {
+			for range resized {
+				_ = h.link.sendJSON(kindResize, terminalSize(os.Stdout))
+			}
+		}()
+	}
+	go func() {
+		_, _ = io.Copy(stream{h.link, kindStdin}, os.Stdin)
+		_ = h.link.send(kindStdin, nil)
+	}()
+	return restore, nil
+}
+
+// railPairs connects two hosts by socket pairs: no ports, so that any number
+// of runs fit on a machine.
+func railPairs(hosts int) (files [2][]*os.File, err error) {
+	if hosts == 1 {
+		return files, nil
+	}
+	for range rails {
+		a, b, err := socketPair()
+		if err != nil {
+			return files, err
+		}
+		files[0] = append(files[0], a)
+		files[1] = append(files[1], b)
+	}
+	return files, nil
+}
+
+func socketPair() (a, b *os.File, err error) {
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	return os.NewFile(uintptr(fds[0]), "socket"), os.NewFile(uintptr(fds[1]), "socket"), nil
+}
+
+// boot starts QEMU and what listens to it.
+func (d *driver) boot(number int, k kernel, railFiles []*os.File) (*host, error) {
+	initrd, err := initrdFile(k.moduleDir())
+	if err != nil {
+		return nil, err
+	}
+	defer initrd.Close()
+	ours, theirs, err := socketPair()
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+
+	h := &host{
+		d: d, number: number, link: &frameWriter{w: ours},
+		stdout: os.Stdout, stderr: os.Stderr,
+		ready: make(chan struct{}), started: make(chan struct{}), ended: make(chan struct{}),
+	}
+	if number == 2 {
+		h.stdout = &prefixer{w: os.Stderr, prefix: "peer| "}
+		h.stderr = &prefixer{w: os.Stderr, prefix: "peer| "}
+	}
+	if d.o.verbose {
+		h.console.w = &prefixer{w: os.Stderr, prefix: fmt.Sprintf("console %d| ", number)}
+		h.log.w = &prefixer{w: os.Stderr, prefix: fmt.Sprintf("set-up %d| ", number)}
+	}
+	h.qemu = exec.Command("qemu-system-x86_64", qemuArgs(d.o, number, k.image(), usableKVM())...)
+	h.qemu.Stdout, h.qemu.Stderr = &h.console, &h.errors
+	h.qemu.ExtraFiles = append([]*os.File{theirs, initrd}, railFiles...)
+	// Its own process group: Ctrl-C is ours to handle. It dies with us.
+	h.qemu.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := h.qemu.Start(); err != nil {
+		return nil, fmt.Errorf("QEMU does not start: %w; ci/packages guest installs it", err)
+	}
+	for _, f := range railFiles {
+		f.Close()
+	}
+	d.trace("host %d: QEMU is process %d, kernel %s", number, h.qemu.Process.Pid, k.Release)
+	err = h.link.sendJSON(kindSetup, setup{
+		Host: number, Root: d.root, Topo: d.o.topo, Transport: d.o.transport,
+		Modules: k.moduleDir(), OutDir: d.o.out, Env: guestEnv(os.Environ()),
+	})
+	go h.listen(ours)
+	return h, err
+}
+
+func (h *host) run(r run) error {
+	dir, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	r.Dir = dir
+	return h.link.sendJSON(kindRun, r)
+}
+
+// listen handles what the agent sends, until the guest is gone.
+func (h *host) listen(link io.Reader) {
+	defer close(h.ended)
+	for {
+		k, payload, err := readFrame(link)
+		if err != nil {
+			h.err = h.died(err)
+			return
+		}
+		switch k {
+		case kindReady:
+			var r ready
+			_ = json.Unmarshal(payload, &r)
+			h.d.trace("host %d: topology %s stands, kernel %s", h.number, h.d.o.topo, r.Release)
+			close(h.ready)
+		case kindStarted:
+			h.d.trace("host %d: command started", h.number)
+			close(h.started)
+		case kindStdout:
+			_, err = h.stdout.Write(payload)
+		case kindStderr:
+			_, err = h.stderr.Write(payload)
+		case kindLog:
+			_, _ = h.log.Write(payload)
+		case kindFailed:
+			h.err = h.failed(errors.New(string(payload)))
+			return
+		case kindExit:
+			h.err = json.Unmarshal(payload, &h.exit)
+			for _, w := range []io.Writer{h.stdout, h.stderr} {
+				if p, ok := w.(*prefixer); ok {
+					p.close()
+				}
+			}
+			return
+		}
+		if err != nil {
+			h.err = fmt.Errorf("pass the output on: %w", err)
+			return
+		}
+	}
+}
+
+// died explains a guest whose link broke.
+func (h *host) died(link error) error {
+	state, _ := h.qemu.Process.Wait()
+	if msg := strings.TrimSpace(h.errors.last(5)); msg != "" {
+		return fmt.Errorf("host %d: QEMU ended: %s", h.number, msg)
+	}
+	if cause := diagnose(h.console.last(1000)); cause != "" {
+		return h.failed(errors.New(cause))
+	}
+	return h.failed(fmt.Errorf("the guest ended without a status (%v, %v)", state, link))
+}
+
+// failed adds what the guest printed last, unless -v has shown it.
+func (h *host) failed(err error) error {
+	if h.d.o.verbose {
+		return fmt.Errorf("host %d: %w", h.number, err)
+	}
+	var out bytes.Buffer
+	for _, t := range []struct {
+		name string
+		tail *tail
+	}{{"console", &h.console}, {"set-up", &h.log}} {
+		if text := t.tail.last(25); text != "" {
+			p := &prefixer{w: &out, prefix: fmt.Sprintf("%s %d| ", t.name, h.number)}
+			fmt.Fprintln(p, text)
+		}
+	}
+	_, _ = os.Stderr.Write(out.Bytes())
+	return fmt.Errorf("host %d: %w (-v shows more)", h.number, err)
+}
+
+func (h *host) stop() {
+	_ = h.qemu.Process.Kill()
+	_ = h.qemu.Wait()
+}
+
+var kvmOnce = sync.OnceValue(func() bool {
+	f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	const createVM = 0xAE01 // KVM_CREATE_VM
+	fd, _, errno := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), createVM, 0)
+	if errno != 0 {
+		return false
+	}
+	syscall.Close(int(fd))
+	return true
+})
+
+func usableKVM() bool { return kvmOnce() }

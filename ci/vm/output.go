@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"sync"
+)
+
+// prefixer puts a prefix before each line, so that the output of another host
+// is told apart. A last line without an end gets one from close.
+type prefixer struct {
+	mu     sync.Mutex
+	w      io.Writer
+	prefix string
+	rest   []byte
+}
+
+func (p *prefixer) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rest = append(p.rest, b...)
+	end := bytes.LastIndexByte(p.rest, '\n') + 1
+	if end == 0 {
+		return len(b), nil
+	}
+	var out bytes.Buffer
+	for line := range bytes.Lines(p.rest[:end]) {
+		out.WriteString(p.prefix)
+		out.Write(line)
+	}
+	p.rest = append(p.rest[:0], p.rest[end:]...)
+	_, err := p.w.Write(out.Bytes())
+	return len(b), err
+}
+
+func (p *prefixer) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.rest) > 0 {
+		_, _ = p.w.Write([]byte(p.prefix + string(p.rest) + "\n"))
+		p.rest = nil
+	}
+}
+
+// tail remembers the last lines written to it, and passes all on to w if that
+// is set.
+type tail struct {
+	mu   sync.Mutex
+	w    io.Writer
+	text []byte
+}
+
+const tailBytes = 8192
+
+func (t *tail) Write(b []byte) (int, error) {
+	// A serial console ends its lines as a typewriter did.
+	clean := bytes.ReplaceAll(b, []byte("\r"), nil)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, clean...)
+	if n := len(t.text) - tailBytes; n > 0 {
+		t.text = append(t.text[:0], t.text[n:]...)
+	}
+	if t.w != nil {
+		_, _ = t.w.Write(clean)
+	}
+	return len(b), nil
+}
+
+// last returns up to n lines.
+func (t *tail) last(n int) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	lines := strings.Split(strings.TrimSpace(string(t.text)), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// diagnose finds in a console what ended its guest: a kernel panic or the
+// agent's own message.
+func diagnose(console string) string {
+	cause := ""
+	for line := range strings.Lines(console) {
+		if _, text, ok := strings.Cut(line, "Kernel panic - not syncing: "); ok {
+			return "kernel panic: " + strings.TrimSpace(text)
+		}
+		if _, text, ok := strings.Cut(line, "railbind: "); ok {
+			cause = strings.TrimSpace(text)
+		}
+	}
+	return cause
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// File descriptors that QEMU inherits, after the standard three.
+const (
+	linkFD   = 3 // the virtio-serial link to the agent
+	initrdFD = 4
+	railFD   = 5 // rails, one each, to the other host
+)
+
+// rails is the number of networks that two hosts share.
+const rails = 2
+
+// qemuArgs is the command line of one host. Host number and rail make up the
+// hardware addresses, by which the topologies know the devices.
+func qemuArgs(o options, host int, image string, kvm bool) []string {
+	args := []string{
+		"-no-user-config", "-nodefaults", "-display", "none", "-monitor", "none",
+		"-no-reboot", // a panic restarts, so it ends QEMU
+		"-name", fmt.Sprintf("railbind-host%d", host),
+		"-m", strconv.Itoa(o.mem), "-smp", strconv.Itoa(o.cpus),
+	}
+	switch {
+	case o.icount:
+		args = append(args, "-cpu", "max", "-accel", "tcg,thread=single",
+			"-icount", "shift=2,sleep=off,align=off")
+	case kvm:
+		args = append(args, "-cpu", "host", "-accel", "kvm")
+	default:
+		args = append(args, "-cpu", "max", "-accel", "tcg,thread=multi")
+	}
+	console := "quiet"
+	if o.verbose {
+		console = "loglevel=7"
+	}
+	args = append(args,
+		"-kernel", image,
+		"-initrd", fmt.Sprintf("/proc/self/fd/%d", initrdFD),
+		// mitigations=off only saves time: nothing in a guest is secret.
+		"-append", "console=ttyS0 "+console+" panic=-1 oops=panic mitigations=off random.trust_cpu=on net.ifnames=0",
+		"-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
+		"-device", "virtio-serial-pci",
+		"-chardev", fmt.Sprintf("socket,id=link,fd=%d", linkFD),
+		"-device", "virtserialport,chardev=link,name="+linkName,
+		"-device", "virtio-rng-pci",
+		"-fsdev", "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap",
+		"-device", "virtio-9p-pci,fsdev=root,mount_tag=root",
+	)
+	if o.out != "" {
+		args = append(args,
+			"-fsdev", "local,id=out,security_model=none,multidevs=remap,path="+escapeComma(o.out),
+			"-device", "virtio-9p-pci,fsdev=out,mount_tag=out")
+	}
+	if o.hosts == 2 {
+		for r := range rails {
+			args = append(args,
+				"-netdev", fmt.Sprintf("socket,id=rail%d,fd=%d", r, railFD+r),
+				"-device", fmt.Sprintf("virtio-net-pci,netdev=rail%d,romfile=,mac=52:54:00:00:0%d:0%d", r, r, host))
+		}
+	}
+	return args
+}
+
+// escapeComma writes a value as QEMU's option lists want it.
+func escapeComma(s string) string {
+	var out []rune
+	for _, r := range s {
+		if r == ',' {
+			out = append(out, r)
+		}
+		out = append(out, r)
+	}
+	return string(out)
+}
