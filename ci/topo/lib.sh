@@ -1,8 +1,8 @@
-# Helpers of the topology scripts. They run as root in the guest, with the
-# environment that the command will get, before it starts.
+# shellcheck shell=sh
+# Helpers of the topology scripts. These run as root in the guest, with the
+# environment that the command will get, before it starts. A process costs a
+# tenth of a second under pure emulation, hence ip's batches and few subshells.
 set -eu
-
-ip link set lo up
 
 fail() {
 	echo "$*" >&2
@@ -14,9 +14,11 @@ fail() {
 eventually() {
 	what=$1
 	shift
-	end=$(($(uptime_seconds) + 60))
+	uptime
+	deadline=$((seconds + 60))
 	until "$@" >/dev/null 2>&1; do
-		[ "$(uptime_seconds)" -lt "$end" ] || {
+		uptime
+		[ "$seconds" -lt "$deadline" ] || {
 			dmesg | tail -n 5 >&2
 			fail "after 60 s: $what"
 		}
@@ -24,18 +26,21 @@ eventually() {
 	done
 }
 
-uptime_seconds() {
-	read -r up _ </proc/uptime
-	echo "${up%%.*}"
+# uptime sets seconds.
+uptime() {
+	read -r seconds _ </proc/uptime
+	seconds=${seconds%%.*}
 }
 
-# load_rdma loads the connection manager, user-space verbs and the transport.
+# load_rdma MODULE...: loads the connection manager, user-space verbs, the
+# transport, and the modules named.
 load_rdma() {
 	case $RAILBIND_TRANSPORT in
-	rxe) modprobe -a crc32_generic ib_uverbs rdma_ucm rdma_rxe ;; # rxe wants a crc32, and does not ask for it
-	siw) modprobe -a crc32c_generic ib_uverbs rdma_ucm siw ;;
+	rxe) set -- crc32_generic rdma_rxe "$@" ;; # rxe needs some crc32, and does not ask for one
+	siw) set -- crc32c_generic siw "$@" ;;
 	*) fail "unknown transport $RAILBIND_TRANSPORT" ;;
 	esac
+	modprobe -a ib_uverbs rdma_ucm "$@"
 	eventually "no /dev/infiniband/rdma_cm" test -c /dev/infiniband/rdma_cm
 }
 
@@ -52,68 +57,84 @@ rdma_dev() {
 gids() {
 	dev=$RAILBIND_TRANSPORT$1
 	shift
-	eventually "$dev is not active" grep -q ACTIVE "/sys/class/infiniband/$dev/ports/1/state"
+	eventually "$dev has no device node" has_node "$dev"
+	eventually "$dev is not active" active "$dev"
 	[ "$RAILBIND_TRANSPORT" = rxe ] || return 0
 	for address; do
-		eventually "$dev has no GID for $address" has_gid "$dev" "$(gid "$address")"
+		gid "$address"
+		eventually "$dev has no GID for $address" has_gid "$dev" "$gid"
 	done
 }
 
+has_node() {
+	for node in /sys/class/infiniband_verbs/uverbs*; do
+		read -r name <"$node/ibdev"
+		[ "$name" = "$1" ] && [ -c "/dev/infiniband/${node##*/}" ] && return 0
+	done
+	return 1
+}
+
+active() {
+	read -r state <"/sys/class/infiniband/$1/ports/1/state"
+	[ "${state##* }" = ACTIVE ]
+}
+
+# has_gid DEVICE GID: looks at the rows in use, which are the first ones.
 has_gid() {
-	cat /sys/class/infiniband/"$1"/ports/1/gids/* 2>/dev/null | grep -qx "$2"
+	row=0
+	while read -r value <"/sys/class/infiniband/$1/ports/1/gids/$row"; do
+		[ "$value" = "$2" ] && return 0
+		[ "$value" = 0000:0000:0000:0000:0000:0000:0000:0000 ] && [ "$row" -gt 15 ] && return 1
+		row=$((row + 1))
+	done
+	return 1
 }
 
-# gid ADDRESS: as sysfs prints it.
+# gid ADDRESS: sets gid, written as in sysfs.
 gid() {
+	old=$IFS
 	case $1 in
-	*:*) gid6 "$1" ;;
-	*) gid4 "$1" ;;
+	*:*)
+		gid=
+		IFS=:
+		# shellcheck disable=SC2086 # split at the colons
+		set -- ${1%%::*} -- ${1##*::}
+		zeros=$((9 - $#))
+		for word; do
+			if [ "$word" = -- ]; then
+				while [ "$zeros" -gt 0 ]; do
+					gid=${gid}0000:
+					zeros=$((zeros - 1))
+				done
+				continue
+			fi
+			word=000$word
+			while [ ${#word} -gt 4 ]; do word=${word#?}; done
+			gid=$gid$word:
+		done
+		gid=${gid%:}
+		;;
+	*)
+		IFS=.
+		# shellcheck disable=SC2086 # split at the dots
+		set -- $1
+		gid=$(printf '0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x' "$@")
+		;;
 	esac
-}
-
-gid4() {
-	old=$IFS
-	IFS=.
-	# shellcheck disable=SC2086 # split at the dots
-	set -- $1
 	IFS=$old
-	printf '0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x\n' "$@"
 }
 
-gid6() {
-	head=${1%%::*} tail=
-	case $1 in *::*) tail=${1##*::} ;; esac
-	old=$IFS
-	IFS=:
-	# shellcheck disable=SC2086 # split at the colons
-	set -- $head
-	h=$#
-	# shellcheck disable=SC2086
-	set -- $head $tail
-	IFS=$old
-	zeros=$((8 - $#)) out= n=0
-	for part; do
-		if [ "$n" = "$h" ]; then
-			out=$out$(zero_words "$zeros")
-			zeros=0
-		fi
-		out=$out$(printf '%04x:' "0x$part")
-		n=$((n + 1))
-	done
-	out=$out$(zero_words "$zeros")
-	echo "${out%:}"
-}
-
-zero_words() {
-	i=0
-	while [ "$i" -lt "$1" ]; do
-		printf '0000:'
-		i=$((i + 1))
-	done
-}
-
-# warm ADDRESS [NETDEV]: waits for an answer, so that the neighbour is known
-# and no test pays for a kernel's late wake-up.
+# warm ADDRESS[%NETDEV]...: waits for an answer of each, so that the neighbours
+# are known and no test pays for a kernel's late wake-up.
 warm() {
-	eventually "$1 does not answer" ping -n -q -c 1 -W 1 ${2:+-I "$2"} "$1"
+	pids=
+	for address; do
+		(eventually "$address does not answer" ping -n -q -c 1 -W 1 "$address") &
+		pids="$pids $!"
+	done
+	for pid in $pids; do
+		wait "$pid" || exit 1
+	done
 }
+
+ip link set lo up
