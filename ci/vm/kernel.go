@@ -19,7 +19,7 @@ import (
 // suites of Debian that bring each kernel series.
 var suites = map[string]string{"6.1": "bookworm", "6.12": "trixie", "7": "sid"}
 
-// kernel is one that lies unpacked in the cache. Its folder holds vmlinuz, the
+// kernel is one that lies unpacked in the cache. Its folder holds the image, the
 // modules, and kernel.json, which is written last and so says that all is there.
 type kernel struct {
 	Release string // as uname -r prints it
@@ -27,7 +27,7 @@ type kernel struct {
 	dir     string
 }
 
-func (k kernel) image() string     { return filepath.Join(k.dir, "vmlinuz") }
+func (k kernel) image() string     { return filepath.Join(k.dir, "kernel") }
 func (k kernel) moduleDir() string { return filepath.Join(k.dir, "modules", k.Release) }
 
 type cache struct {
@@ -118,7 +118,11 @@ func (c cache) fetchKernel(ctx context.Context, series, dir string) (kernel, err
 	if err := apt.unpack(ctx, filepath.Join(tmp, "deb"), name); err != nil {
 		return kernel{}, err
 	}
-	if err := os.Rename(filepath.Join(tmp, "deb/boot/vmlinuz-"+k.Release), filepath.Join(tmp, "vmlinuz")); err != nil {
+	bzImage, err := os.ReadFile(filepath.Join(tmp, "deb/boot/vmlinuz-"+k.Release))
+	if err != nil {
+		return kernel{}, err
+	}
+	if err := writeImage(bzImage, filepath.Join(tmp, "kernel")); err != nil {
 		return kernel{}, err
 	}
 	modules := filepath.Join(tmp, "deb/lib/modules")
@@ -142,6 +146,25 @@ func (c cache) fetchKernel(ctx context.Context, series, dir string) (kernel, err
 		return kernel{}, err
 	}
 	return k, os.Rename(tmp, dir)
+}
+
+// writeImage writes what QEMU boots: unpacked where we can, else as it is.
+func writeImage(bzImage []byte, path string) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if unpackImage(bzImage, f) == nil {
+		return f.Close()
+	}
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	if _, err := f.WriteAt(bzImage, 0); err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // depmod computes the dependencies of modules/RELEASE, as installing the
