@@ -1,7 +1,10 @@
 package policy
 
 import (
+	"errors"
+	"fmt"
 	"net/netip"
+	"strings"
 	"syscall"
 )
 
@@ -43,6 +46,8 @@ var (
 	// ErrKernelBindRegression (EADDRNOTAVAIL): this kernel drops the destination
 	// of an id that was bound first.
 	ErrKernelBindRegression = newSentinel("ErrKernelBindRegression", syscall.EADDRNOTAVAIL, "this kernel loses the destination of a bound id")
+	// ErrUnknownPolicy (EINVAL): a policy value or bind state that is none of the constants.
+	ErrUnknownPolicy = newSentinel("ErrUnknownPolicy", syscall.EINVAL, "no such policy")
 	// ErrLookup (errno of the cause, else EIO): the machine could not be asked.
 	ErrLookup = newSentinel("ErrLookup", 0, "this host could not be asked")
 )
@@ -56,6 +61,14 @@ type sentinel struct {
 
 func newSentinel(name string, errno syscall.Errno, text string) error {
 	return &sentinel{name, errno, text}
+}
+
+func (s *sentinel) Error() string { return s.text }
+
+// Is matches the sentinel's errno.
+func (s *sentinel) Is(target error) bool {
+	errno, ok := target.(syscall.Errno)
+	return ok && s.errno != 0 && errno == s.errno
 }
 
 // Error is a refusal. It matches its sentinel, its errno and its cause.
@@ -72,19 +85,48 @@ type Error struct {
 	Cause    error   // why the machine could not be asked, else nil
 }
 
-func (s *sentinel) Error() string { return s.text }
-
-// Is matches the sentinel's errno.
-func (s *sentinel) Is(target error) bool {
-	errno, ok := target.(syscall.Errno)
-	return ok && s.errno != 0 && errno == s.errno
+// refuse makes the error of a refusal; the caller of the exported function adds
+// operation, addresses, binding and routes.
+func refuse(kind error, reason, remedy string) *Error {
+	e := &Error{Sentinel: kind, Errno: syscall.EINVAL, Reason: reason, Remedy: remedy}
+	if s, ok := kind.(*sentinel); ok && s.errno != 0 {
+		e.Errno = s.errno
+	}
+	return e
 }
 
-// Error returns the refusal on one line: operation, addresses, binding, routes,
-// reason and remedy.
-func (e *Error) Error() string { return e.Op + ": " + e.Reason }
+// Error returns the refusal on one line: operation, addresses, verdict, binding,
+// the routes looked up, and what to do.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Op)
+	switch {
+	case e.Src.Addr().IsValid() && e.Dst.Addr().IsValid():
+		fmt.Fprintf(&b, " %s -> %s", addrText(e.Src), addrText(e.Dst))
+	case e.Src.Addr().IsValid():
+		b.WriteString(" " + addrText(e.Src))
+	case e.Dst.Addr().IsValid():
+		b.WriteString(" to " + addrText(e.Dst))
+	}
+	fmt.Fprintf(&b, ": %v (%s): %s", e.Sentinel, ErrnoName(e.Errno), e.Reason)
+	if e.Binding.State != Unbound {
+		fmt.Fprintf(&b, "; the id is %s", e.Binding)
+	}
+	for i, r := range e.Routes {
+		if i == 0 {
+			b.WriteString("; routes")
+		} else {
+			b.WriteString(",")
+		}
+		fmt.Fprintf(&b, " [%s]", r)
+	}
+	if e.Remedy != "" {
+		b.WriteString("; " + e.Remedy)
+	}
+	return b.String()
+}
 
-// Unwrap returns sentinel, errno and cause.
+// Unwrap returns sentinel, errno and, where there is one, the cause.
 func (e *Error) Unwrap() []error {
 	out := []error{e.Sentinel, e.Errno}
 	if e.Cause != nil {
@@ -93,9 +135,12 @@ func (e *Error) Unwrap() []error {
 	return out
 }
 
-// SentinelName returns the name of the sentinel that err matches, such as
-// ErrRouteMismatch, or "".
-func SentinelName(err error) string { return "" }
-
-// ErrnoName returns the symbol of an errno, such as EHOSTUNREACH.
-func ErrnoName(errno syscall.Errno) string { return "" }
+// SentinelName returns the name of the sentinel of this package that err
+// matches, such as ErrRouteMismatch, or "".
+func SentinelName(err error) string {
+	var s *sentinel
+	if errors.As(err, &s) {
+		return s.name
+	}
+	return ""
+}
