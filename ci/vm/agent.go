@@ -281,6 +281,7 @@ func (a *agent) command(r run) error {
 	if err != nil {
 		return a.notStarted(r.Argv[0], err)
 	}
+	go a.feed(p, nil, nil)
 	return a.finish(p, r)
 }
 
@@ -334,6 +335,7 @@ func (a *agent) untilReady(p *proc, r run) error {
 
 // proc is a started child.
 type proc struct {
+	pid    int
 	done   chan struct{} // closed when it ended, after status was set
 	status syscall.WaitStatus
 	copies sync.WaitGroup
@@ -416,6 +418,7 @@ func (ps *procs) start(p *proc, path string, argv []string, attr *syscall.ProcAt
 	if ps.running == nil {
 		ps.running = map[int]*proc{}
 	}
+	p.pid = pid
 	ps.running[pid] = p
 	return nil
 }

@@ -154,7 +154,9 @@ func (d *driver) guests(ctx context.Context) (int, error) {
 				if e.err != nil {
 					return e.err
 				}
-				d.peerEnded(e)
+				if e.number == 2 {
+					d.peerEnded(e)
+				}
 			case <-time.After(limit):
 				return h.failed(fmt.Errorf("%s within %v", what, limit))
 			}
@@ -181,18 +183,35 @@ func (d *driver) guests(ctx context.Context) (int, error) {
 	if err := await(hosts[0], "did not end", hosts[0].ended, d.o.timeout); err != nil {
 		return 0, err
 	}
-	if d.o.peer != "" {
-		select {
-		case <-hosts[1].ended:
-		default:
-			d.say("peer: ended with host 1's command")
-		}
+	if d.o.peer != "" && hosts[0].err == nil {
+		d.endPeer(hosts[1])
 	}
 	return hosts[0].exit.Code, hosts[0].err
 }
 
+// endPeer gives a peer that ends by itself the time to, then asks it to.
+func (d *driver) endPeer(h *host) {
+	for _, last := range []func(){
+		func() { _ = h.link.send(kindStop, nil) },
+		func() { d.say("peer: did not end on SIGTERM") },
+	} {
+		select {
+		case <-h.ended:
+			d.peerEnded(h)
+			return
+		case <-time.After(time.Second):
+			last()
+		}
+	}
+}
+
 func (d *driver) peerEnded(h *host) {
-	if h.number == 2 {
+	switch {
+	case h.err != nil:
+		d.say(fmt.Sprintf("peer: %v", h.err))
+	case h.exit.Signal != "":
+		d.say(fmt.Sprintf("peer: exit status %d (%s)", h.exit.Code, h.exit.Signal))
+	default:
 		d.say(fmt.Sprintf("peer: exit status %d", h.exit.Code))
 	}
 }

@@ -62,7 +62,7 @@ func (a *agent) interactive(r run) error {
 		if err != nil {
 			return a.notStarted(r.Argv[0], err)
 		}
-		go a.feed(pipe, nil)
+		go a.feed(p, pipe, nil)
 		return a.finish(p, r)
 	}
 
@@ -90,30 +90,31 @@ func (a *agent) interactive(r run) error {
 	}
 	// Reading ends with EIO when the last process has left the terminal.
 	p.copies.Go(func() { _, _ = io.Copy(stream{a.link, kindStdout}, master) })
-	go a.feed(master, func(w winsize) { _ = ioctl(master.Fd(), syscall.TIOCSWINSZ, unsafe.Pointer(&w)) })
+	go a.feed(p, master, func(w winsize) { _ = ioctl(master.Fd(), syscall.TIOCSWINSZ, unsafe.Pointer(&w)) })
 	return a.finish(p, r)
 }
 
-// feed passes the driver's input on until it ends, or the command is gone.
-func (a *agent) feed(to io.WriteCloser, resize func(winsize)) {
+// feed serves the driver while the command runs; to is nil where the command
+// has no input, resize where it has no terminal.
+func (a *agent) feed(p *proc, to io.WriteCloser, resize func(winsize)) {
 	for {
 		k, payload, err := readFrame(a.in)
 		if err != nil {
 			return
 		}
-		switch k {
-		case kindStdin:
-			if len(payload) == 0 {
-				_ = to.Close()
-				return
-			}
+		switch {
+		case k == kindStdin && to != nil && len(payload) == 0:
+			_ = to.Close()
+		case k == kindStdin && to != nil:
 			// An error means that nobody reads it; the rest is dropped too.
 			_, _ = to.Write(payload)
-		case kindResize:
+		case k == kindResize && resize != nil:
 			var w winsize
-			if resize != nil && json.Unmarshal(payload, &w) == nil {
+			if json.Unmarshal(payload, &w) == nil {
 				resize(w)
 			}
+		case k == kindStop:
+			_ = syscall.Kill(-p.pid, syscall.SIGTERM)
 		}
 	}
 }
