@@ -1,0 +1,21 @@
+//go:build linux && cgo
+
+package cgo
+
+/*
+#include "rb_fast.h"
+
+// No pointer that Go passes to these is kept, and none calls back: without
+// both lines each call would allocate its argument on the heap.
+#cgo noescape rb_post_send
+#cgo nocallback rb_post_send
+#cgo noescape rb_post_recv
+#cgo nocallback rb_post_recv
+#cgo noescape rb_poll
+#cgo nocallback rb_poll
+#cgo noescape rb_poll_arm
+#cgo nocallback rb_poll_arm
+#cgo noescape rb_channel_events
+#cgo nocallback rb_channel_events
+*/
+import "C"

@@ -1,0 +1,619 @@
+#include "rb_fast.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+/* Counters that one side writes under its lock and the other reads without. */
+#define rb_get(p) __atomic_load_n(p, __ATOMIC_ACQUIRE)
+#define rb_set(p, v) __atomic_store_n(p, v, __ATOMIC_RELEASE)
+
+/* One atomic instruction a turn, which is all that a batch of one can afford.
+ * A provider's post may enter the kernel while it holds the lock, so those who
+ * wait yield. */
+static __attribute__((noinline)) void lock_slow(uint32_t *l)
+{
+	for (unsigned spins = 0;; spins++) {
+		if (__atomic_load_n(l, __ATOMIC_RELAXED) == 0 &&
+		    __atomic_exchange_n(l, 1, __ATOMIC_ACQUIRE) == 0)
+			return;
+		if (spins >= 64)
+			sched_yield();
+#if defined(__x86_64__)
+		else
+			__builtin_ia32_pause();
+#endif
+	}
+}
+
+static inline void lock(uint32_t *l)
+{
+	if (unlikely(__atomic_exchange_n(l, 1, __ATOMIC_ACQUIRE)))
+		lock_slow(l);
+}
+
+static inline void unlock(uint32_t *l)
+{
+	__atomic_store_n(l, 0, __ATOMIC_RELEASE);
+}
+
+static void lock_queues(struct rb_qp *q)
+{
+	lock(&q->sq_lock);
+	lock(&q->rq_lock);
+}
+
+static void unlock_queues(struct rb_qp *q)
+{
+	unlock(&q->rq_lock);
+	unlock(&q->sq_lock);
+}
+
+/* Completion queues: who is the QP of a completion? */
+
+static struct rb_slot *cq_find(struct rb_cq *c, uint32_t qpn)
+{
+	if (!c->slots)
+		return NULL;
+	for (uint32_t i = qpn * 0x9e3779b1u;; i++) {
+		struct rb_slot *s = &c->slots[i & c->mask];
+
+		if (!s->q)
+			return NULL;
+		if (s->qpn == qpn)
+			return s;
+	}
+}
+
+static void cq_put(struct rb_cq *c, struct rb_slot v)
+{
+	uint32_t i = v.qpn * 0x9e3779b1u;
+
+	while (c->slots[i & c->mask].q)
+		i++;
+	c->slots[i & c->mask] = v;
+	c->used++;
+}
+
+static int cq_grow(struct rb_cq *c)
+{
+	uint32_t old = c->slots ? c->mask + 1 : 0, size = old ? 2 * old : 8;
+	struct rb_slot *from = c->slots, *to = calloc(size, sizeof(*to));
+
+	if (!to)
+		return -ENOMEM;
+	c->slots = to;
+	c->mask = size - 1;
+	c->used = 0;
+	c->last = NULL;
+	for (uint32_t i = 0; i < old; i++)
+		if (from[i].q)
+			cq_put(c, from[i]);
+	free(from);
+	return 0;
+}
+
+static int cq_attach(struct rb_cq *c, struct rb_qp *q, uint32_t role)
+{
+	int r = 0;
+
+	lock(&c->lock);
+	struct rb_slot *s = cq_find(c, q->qpn);
+	if (s && s->q == q) {
+		s->roles |= role;
+	} else {
+		if (!c->slots || 2 * (c->used + 1) > c->mask + 1)
+			r = cq_grow(c);
+		if (!r)
+			cq_put(c, (struct rb_slot){ .qpn = q->qpn, .roles = role, .q = q });
+	}
+	unlock(&c->lock);
+	return r;
+}
+
+static void cq_detach(struct rb_cq *c, struct rb_qp *q)
+{
+	lock(&c->lock);
+	struct rb_slot *s = cq_find(c, q->qpn);
+	if (s && s->q == q) {
+		/* Close the gap, so that no search ends early: each later entry of
+		 * the cluster moves up unless it would pass its home. */
+		uint32_t gap = s - c->slots;
+
+		for (uint32_t i = gap + 1; c->slots[i & c->mask].q; i++) {
+			uint32_t home = c->slots[i & c->mask].qpn * 0x9e3779b1u;
+
+			if (((i - home) & c->mask) < ((i - gap) & c->mask))
+				continue;
+			c->slots[gap] = c->slots[i & c->mask];
+			gap = i & c->mask;
+		}
+		c->slots[gap].q = NULL;
+		c->used--;
+		c->last = NULL;
+	}
+	unlock(&c->lock);
+}
+
+struct rb_cq *rb_cq_new(struct ibv_cq *cq)
+{
+	struct rb_cq *c = aligned_alloc(64, sizeof(*c));
+
+	if (c) {
+		memset(c, 0, sizeof(*c));
+		c->cq = cq;
+	}
+	return c;
+}
+
+void rb_cq_shut(struct rb_cq *c)
+{
+	lock(&c->lock);
+	c->closed = 1;
+	unlock(&c->lock);
+}
+
+void rb_cq_reopen(struct rb_cq *c)
+{
+	lock(&c->lock);
+	c->closed = 0;
+	unlock(&c->lock);
+}
+
+void rb_cq_free(struct rb_cq *c)
+{
+	free(c->slots);
+	free(c);
+}
+
+/* Queue pairs. */
+
+static int qp_attach(struct rb_qp *q)
+{
+	int r = cq_attach(q->send_cq, q, RB_SEND);
+
+	if (!r)
+		r = cq_attach(q->recv_cq, q, RB_RECV);
+	if (r)
+		cq_detach(q->send_cq, q);
+	return r;
+}
+
+/* NULL where memory is short. */
+struct rb_qp *rb_qp_new(struct ibv_qp *qp, struct rb_cq *send_cq, struct rb_cq *recv_cq,
+			uint32_t sq_cap, uint32_t rq_cap)
+{
+	struct rb_qp *q = aligned_alloc(64, sizeof(*q));
+	uint64_t size = 4;
+
+	if (!q)
+		return NULL;
+	memset(q, 0, sizeof(*q));
+	q->qp = qp;
+	q->qpn = qp->qp_num;
+	q->send_cq = send_cq;
+	q->recv_cq = recv_cq;
+	q->sq_cap = sq_cap;
+	q->rq_cap = rq_cap;
+	/* Twice the capacity: a QP in error takes posts beyond it. */
+	while (size < 2 * (uint64_t)sq_cap)
+		size *= 2;
+	q->log_mask = size - 1;
+	q->log = calloc(size, sizeof(*q->log));
+	if (!q->log || qp_attach(q)) {
+		free(q->log);
+		free(q);
+		return NULL;
+	}
+	return q;
+}
+
+/* No post and no poll reaches the QP after this: it may be destroyed. */
+void rb_qp_shut(struct rb_qp *q)
+{
+	lock_queues(q);
+	q->sq_closed = q->rq_closed = RB_SHUT;
+	unlock_queues(q);
+	cq_detach(q->send_cq, q);
+	cq_detach(q->recv_cq, q);
+}
+
+/* The destruction failed. */
+int rb_qp_reopen(struct rb_qp *q)
+{
+	int r = qp_attach(q);
+
+	lock_queues(q);
+	q->sq_closed = q->rq_closed = 0;
+	unlock_queues(q);
+	return r;
+}
+
+/* The QP is destroyed: the device touches no memory for it any more. */
+void rb_qp_gone(struct rb_qp *q)
+{
+	lock_queues(q);
+	q->sq_closed = q->rq_closed = RB_GONE;
+	free(q->log);
+	q->log = NULL;
+	unlock_queues(q);
+}
+
+/* The QP went to RESET: whatever was posted will not complete. */
+void rb_qp_reset(struct rb_qp *q)
+{
+	struct rb_cq *a = q->send_cq, *b = q->recv_cq;
+
+	if (a > b) {
+		a = q->recv_cq;
+		b = q->send_cq;
+	}
+	lock(&a->lock);
+	if (b != a)
+		lock(&b->lock);
+	lock_queues(q);
+	q->log_tail = q->log_head;
+	q->sq_retired = q->sq_posted;
+	rb_set(&q->send.ok, q->sq_signaled);
+	rb_set(&q->send.errs, 0);
+	rb_set(&q->recv.ok, q->rq_posted);
+	rb_set(&q->recv.errs, 0);
+	rb_set(&q->mixed_errs, 0);
+	unlock_queues(q);
+	if (b != a)
+		unlock(&b->lock);
+	unlock(&a->lock);
+}
+
+void rb_qp_free(struct rb_qp *q)
+{
+	free(q->log);
+	free(q);
+}
+
+/* Position up to which successful completions retire the send queue: a
+ * signalled completion retires its request and all before it. Walks the log
+ * once per entry. Called under sq_lock. */
+static uint64_t sq_retire(struct rb_qp *q)
+{
+	uint64_t ok = rb_get(&q->send.ok);
+
+	for (; q->log_tail != q->log_head; q->log_tail++) {
+		const struct rb_log *e = &q->log[q->log_tail & q->log_mask];
+
+		if (e->sig_end > ok) {
+			/* In the middle of a post only where every request reports
+			 * do we know which one it is. */
+			if (e->signaled == e->n && e->sig_end - ok < e->n)
+				q->sq_retired = e->end - (e->sig_end - ok);
+			break;
+		}
+		if (e->signaled)
+			q->sq_retired = e->end - e->tail;
+	}
+	return q->sq_retired;
+}
+
+/* Every request of a queue in error completes, signalled or not, in order, so
+ * each such completion retires at least one more. */
+static uint64_t sq_retired(struct rb_qp *q)
+{
+	uint64_t r = sq_retire(q) + rb_get(&q->send.errs);
+
+	return r < q->sq_posted ? r : q->sq_posted;
+}
+
+static uint64_t rq_retired(struct rb_qp *q)
+{
+	uint64_t r = rb_get(&q->recv.ok) + rb_get(&q->recv.errs);
+
+	return r < q->rq_posted ? r : q->rq_posted;
+}
+
+/* Memory regions. */
+
+void rb_use_close(struct rb_qp *q, struct rb_use *u, int closed)
+{
+	lock_queues(q);
+	u->closed = closed;
+	unlock_queues(q);
+}
+
+/* May the device still touch the region for this QP? */
+int rb_use_busy(struct rb_qp *q, struct rb_use *u)
+{
+	int busy = 0;
+
+	lock_queues(q);
+	if (q->sq_closed != RB_GONE) {
+		uint64_t s = sq_retired(q), r = rq_retired(q);
+		uint64_t left = q->sq_posted - s + q->rq_posted - r;
+
+		busy = u->send_end > s || u->recv_end > r;
+		/* Both queues on one CQ, and an error: only the sum is known. */
+		if (busy && rb_get(&q->mixed_errs) >= left)
+			busy = 0;
+	}
+	unlock_queues(q);
+	return busy;
+}
+
+/* Posting. */
+
+static inline int uses_closed(const struct rb_batch *b)
+{
+	for (uint32_t i = 0; i < b->nuses; i++)
+		if (unlikely(b->uses[i].use->closed))
+			return 1;
+	return 0;
+}
+
+/* The end of a use in a post of n requests from position pos on; 0 if those
+ * requests do not use it. */
+static inline uint64_t use_end(const struct rb_batch *b, const struct rb_batch_use *u, uint64_t pos)
+{
+	if (u->last < b->skip)
+		return 0;
+	uint32_t k = u->last - b->skip + 1;
+	return pos + (k < b->n ? k : b->n);
+}
+
+static struct rb_posted refuse(uint32_t *l, int why)
+{
+	unlock(l);
+	return (struct rb_posted){ .why = why };
+}
+
+/* A post that failed half-way: take back what the provider did not take. */
+static __attribute__((noinline)) struct rb_posted
+send_failed(struct rb_qp *q, const struct rb_batch *b, int err, struct ibv_send_wr *bad)
+{
+	struct rb_posted r = { .err = err > 0 ? err : errno ? errno : EIO, .why = RB_PROVIDER };
+	uint32_t n = 0, sig = 0, tail = 0;
+	struct ibv_send_wr *w = b->first;
+
+	for (; n < b->n && w != bad; n++, w = w->next) {
+		tail++;
+		if (w->send_flags & IBV_SEND_SIGNALED) {
+			sig++;
+			tail = 0;
+		}
+	}
+	r.accepted = n;
+	if (!bad) {
+		r.why = RB_UNKNOWN;
+		unlock(&q->sq_lock);
+		return r;
+	}
+	uint64_t pos = q->sq_posted - b->n, sigs = q->sq_signaled - b->signaled;
+	for (uint32_t i = 0; i < b->nuses; i++)
+		if (b->uses[i].use->send_end > pos + n)
+			b->uses[i].use->send_end = pos + n;
+	if (b->signaled == b->n)
+		sig = n, tail = 0; /* also where the QP signals all by itself */
+	rb_set(&q->sq_posted, pos + n);
+	rb_set(&q->sq_signaled, sigs + sig);
+	if (n == 0)
+		q->log_head--;
+	else
+		q->log[(q->log_head - 1) & q->log_mask] = (struct rb_log){
+			.end = pos + n, .sig_end = sigs + sig, .n = n, .signaled = sig, .tail = tail };
+	unlock(&q->sq_lock);
+	return r;
+}
+
+/* The accounts are written before the provider is called: its completions may
+ * be polled before it returns. */
+struct rb_posted rb_post_send(uintptr_t batch)
+{
+	const struct rb_batch *b = (const struct rb_batch *)batch;
+	struct rb_qp *q = b->qp;
+	struct ibv_send_wr *bad = NULL;
+	const uint32_t n = b->n;
+
+	lock(&q->sq_lock);
+	if (unlikely(q->sq_closed))
+		return refuse(&q->sq_lock, RB_CLOSED);
+	uint32_t state = __atomic_load_n(&q->state, __ATOMIC_RELAXED);
+	if (unlikely(state < IBV_QPS_RTS || state > IBV_QPS_ERR))
+		return refuse(&q->sq_lock, RB_STATE);
+	if (unlikely(b->reads && !q->read_depth))
+		return refuse(&q->sq_lock, RB_READ_DEPTH);
+
+	uint64_t pos = q->sq_posted, sigs = q->sq_signaled + b->signaled;
+	if (unlikely(pos + n - q->sq_retired > q->sq_cap) && state != IBV_QPS_ERR &&
+	    pos + n - sq_retired(q) > q->sq_cap)
+		return refuse(&q->sq_lock, RB_QUEUE_FULL);
+	if (unlikely(q->log_head - q->log_tail > q->log_mask)) {
+		sq_retire(q);
+		if (q->log_head - q->log_tail > q->log_mask)
+			return refuse(&q->sq_lock, RB_QUEUE_FULL);
+	}
+	if (unlikely(uses_closed(b)))
+		return refuse(&q->sq_lock, RB_MR_CLOSED);
+	for (uint32_t i = 0; i < b->nuses; i++) {
+		uint64_t end = use_end(b, &b->uses[i], pos);
+
+		if (end)
+			b->uses[i].use->send_end = end;
+	}
+	q->log[q->log_head++ & q->log_mask] = (struct rb_log){
+		.end = pos + n, .sig_end = sigs, .n = n, .signaled = b->signaled, .tail = b->tail };
+	rb_set(&q->sq_posted, pos + n);
+	rb_set(&q->sq_signaled, sigs);
+
+	int err = ibv_post_send(q->qp, b->first, &bad);
+	if (unlikely(err))
+		return send_failed(q, b, err, bad);
+	unlock(&q->sq_lock);
+	return (struct rb_posted){ .accepted = n };
+}
+
+static __attribute__((noinline)) struct rb_posted
+recv_failed(struct rb_qp *q, const struct rb_batch *b, int err, struct ibv_recv_wr *bad)
+{
+	struct rb_posted r = { .err = err > 0 ? err : errno ? errno : EIO, .why = RB_PROVIDER };
+	uint32_t n = 0;
+
+	for (struct ibv_recv_wr *w = b->first; n < b->n && w != bad; w = w->next)
+		n++;
+	r.accepted = n;
+	if (!bad) {
+		r.why = RB_UNKNOWN;
+	} else {
+		uint64_t pos = q->rq_posted - b->n;
+
+		for (uint32_t i = 0; i < b->nuses; i++)
+			if (b->uses[i].use->recv_end > pos + n)
+				b->uses[i].use->recv_end = pos + n;
+		rb_set(&q->rq_posted, pos + n);
+	}
+	unlock(&q->rq_lock);
+	return r;
+}
+
+struct rb_posted rb_post_recv(uintptr_t batch)
+{
+	const struct rb_batch *b = (const struct rb_batch *)batch;
+	struct rb_qp *q = b->qp;
+	struct ibv_recv_wr *bad = NULL;
+	const uint32_t n = b->n;
+
+	lock(&q->rq_lock);
+	if (unlikely(q->rq_closed))
+		return refuse(&q->rq_lock, RB_CLOSED);
+	uint32_t state = __atomic_load_n(&q->state, __ATOMIC_RELAXED);
+	if (unlikely(state == IBV_QPS_RESET || state > IBV_QPS_ERR))
+		return refuse(&q->rq_lock, RB_STATE);
+
+	uint64_t pos = q->rq_posted;
+	if (unlikely(pos + n - rq_retired(q) > q->rq_cap) && state != IBV_QPS_ERR)
+		return refuse(&q->rq_lock, RB_QUEUE_FULL);
+	if (unlikely(uses_closed(b)))
+		return refuse(&q->rq_lock, RB_MR_CLOSED);
+	for (uint32_t i = 0; i < b->nuses; i++) {
+		uint64_t end = use_end(b, &b->uses[i], pos);
+
+		if (end)
+			b->uses[i].use->recv_end = end;
+	}
+	rb_set(&q->rq_posted, pos + n);
+
+	int err = ibv_post_recv(q->qp, b->first, &bad);
+	if (unlikely(err))
+		return recv_failed(q, b, err, bad);
+	unlock(&q->rq_lock);
+	return (struct rb_posted){ .accepted = n };
+}
+
+/* Polling. */
+
+/* A completion in error. Its opcode is undefined, so where the CQ serves both
+ * queues of the QP only their fill can tell which one it was; we write the
+ * answer into the opcode. */
+static __attribute__((noinline)) void
+account_error(struct rb_qp *q, uint32_t roles, struct ibv_wc *wc)
+{
+	if (roles == (RB_SEND | RB_RECV)) {
+		uint64_t sends = rb_get(&q->sq_posted), recvs = rb_get(&q->rq_posted);
+
+		if (recvs <= q->recv.ok + q->recv.errs)
+			roles = RB_SEND;
+		else if (sends == rb_get(&q->sq_signaled) && sends <= q->send.ok + q->send.errs)
+			roles = RB_RECV;
+	}
+	switch (roles) {
+	case RB_SEND:
+		rb_set(&q->send.errs, q->send.errs + 1);
+		wc->opcode = IBV_WC_SEND;
+		break;
+	case RB_RECV:
+		rb_set(&q->recv.errs, q->recv.errs + 1);
+		wc->opcode = IBV_WC_RECV;
+		break;
+	default:
+		rb_set(&q->mixed_errs, q->mixed_errs + 1);
+		wc->opcode = (enum ibv_wc_opcode)RB_WC_UNKNOWN;
+	}
+	uint32_t state = rb_get(&q->state);
+	if (state > IBV_QPS_INIT && state < IBV_QPS_ERR)
+		__atomic_compare_exchange_n(&q->state, &state, IBV_QPS_ERR, 0, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED);
+}
+
+/* Counts n completions to their QPs, one run of a QP at a time. */
+static void account(struct rb_cq *c, struct ibv_wc *wc, int n)
+{
+	for (int i = 0; i < n;) {
+		const uint32_t qpn = wc[i].qp_num;
+		struct rb_slot *s = c->last;
+
+		if (unlikely(!s || s->qpn != qpn)) {
+			s = cq_find(c, qpn);
+			if (s)
+				c->last = s;
+		}
+		uint64_t recvs = 0;
+		int from = i, ok = 0;
+		for (; i < n && wc[i].qp_num == qpn; i++) {
+			if (unlikely(wc[i].status != IBV_WC_SUCCESS))
+				break;
+			recvs += (wc[i].opcode & IBV_WC_RECV) != 0;
+		}
+		ok = i - from;
+		if (likely(s && ok)) {
+			rb_set(&s->q->send.ok, s->q->send.ok + ok - recvs);
+			rb_set(&s->q->recv.ok, s->q->recv.ok + recvs);
+		}
+		if (i < n && wc[i].qp_num == qpn) {
+			if (s)
+				account_error(s->q, s->roles, &wc[i]);
+			else
+				wc[i].opcode = (enum ibv_wc_opcode)RB_WC_UNKNOWN;
+			i++;
+		}
+	}
+}
+
+static inline int poll(struct rb_cq *c, int n, struct ibv_wc *wc)
+{
+	int r = ibv_poll_cq(c->cq, n, wc);
+
+	if (likely(r > 0))
+		account(c, wc, r);
+	else if (unlikely(r < 0))
+		r = -EIO; /* the number is each provider's own */
+	return r;
+}
+
+int rb_poll(uintptr_t cq, int n, struct ibv_wc *wc)
+{
+	struct rb_cq *c = (struct rb_cq *)cq;
+
+	lock(&c->lock);
+	int r = likely(!c->closed) ? poll(c, n, wc) : -EBADF;
+	unlock(&c->lock);
+	return r;
+}
+
+/* Drain, arm, drain again. A notification is raised only by what comes after
+ * arming, so the second look is what closes the race; only where it too finds
+ * nothing (0) may the caller sleep. */
+int rb_poll_arm(uintptr_t cq, int n, struct ibv_wc *wc, int solicited)
+{
+	struct rb_cq *c = (struct rb_cq *)cq;
+
+	lock(&c->lock);
+	int r = likely(!c->closed) ? poll(c, n, wc) : -EBADF;
+	if (r == 0) {
+		int e = ibv_req_notify_cq(c->cq, solicited);
+
+		r = e ? (e > 0 ? -e : errno ? -errno : -EIO) : poll(c, n, wc);
+	}
+	unlock(&c->lock);
+	return r;
+}
