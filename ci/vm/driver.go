@@ -377,10 +377,10 @@ func (h *host) listen(link io.Reader) {
 // died explains a guest whose link broke.
 func (h *host) died(link error) error {
 	state, _ := h.qemu.Process.Wait()
-	if msg := strings.TrimSpace(h.errors.last(5)); msg != "" {
+	if msg := strings.TrimSpace(h.errors.String()); msg != "" {
 		return fmt.Errorf("host %d: QEMU ended: %s", h.number, msg)
 	}
-	if cause := diagnose(h.console.last(1000)); cause != "" {
+	if cause := diagnose(h.console.String()); cause != "" {
 		return h.failed(errors.New(cause))
 	}
 	return h.failed(fmt.Errorf("the guest ended without a status (%v, %v)", state, link))
@@ -396,7 +396,7 @@ func (h *host) failed(err error) error {
 		name string
 		tail *tail
 	}{{"console", &h.console}, {"set-up", &h.log}} {
-		if text := t.tail.last(25); text != "" {
+		if text := excerpt(t.tail.String(), 25); text != "" {
 			p := &prefixer{w: &out, prefix: fmt.Sprintf("%s %d| ", t.name, h.number)}
 			fmt.Fprintln(p, text)
 		}

@@ -51,7 +51,7 @@ type tail struct {
 	text []byte
 }
 
-const tailBytes = 8192
+const tailBytes = 16384
 
 func (t *tail) Write(b []byte) (int, error) {
 	// A serial console ends its lines as a typewriter did.
@@ -68,11 +68,23 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// last returns up to n lines.
-func (t *tail) last(n int) string {
+func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	lines := strings.Split(strings.TrimSpace(string(t.text)), "\n")
+	return string(t.text)
+}
+
+// excerpt is the part of a console that tells most: from the kernel's first
+// complaint on, else the end.
+func excerpt(console string, n int) string {
+	lines := strings.Split(strings.TrimSpace(console), "\n")
+	for i, line := range lines {
+		for _, sign := range []string{"BUG: ", "Oops: ", "general protection fault", "Kernel panic - "} {
+			if strings.Contains(line, sign) {
+				return strings.Join(lines[i:min(i+n, len(lines))], "\n")
+			}
+		}
+	}
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
