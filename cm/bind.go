@@ -1,0 +1,85 @@
+package cm
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"syscall"
+
+	"github.com/railbind/railbind/cgo"
+	"github.com/railbind/railbind/cm/policy"
+)
+
+// Bind binds an idle id to a local address, and with it to the RDMA device that
+// has it; from then on the id keeps that device. The unspecified address binds
+// a port and no device. A link-local address needs its zone. A failure of the
+// kernel poisons the id, because the kernel keeps part of it.
+//
+// Errors: ErrScope, ErrNotLocal, ErrNotRDMA, ErrAmbiguousDevice (several devices
+// carry the address, and the kernel took whichever came first), EADDRINUSE.
+//
+// Implements: int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
+func (id *ID) Bind(addr netip.AddrPort) error {
+	if err := id.begin("bind", StateIdle); err != nil {
+		return err
+	}
+	defer id.step.Unlock()
+	return id.bind(addr)
+}
+
+// bind is Bind within a step.
+func (id *ID) bind(addr netip.AddrPort) error {
+	const op = "bind"
+	if !addr.Addr().IsValid() {
+		return id.fail(op, fmt.Errorf("no address given: %w", syscall.EINVAL))
+	}
+	addr, err := kernelAddr(id.host, addr)
+	if err != nil {
+		return id.fail(op, err)
+	}
+	id.mu.Lock()
+	id.info.Local = addr // so that an error names it
+	id.mu.Unlock()
+
+	var info cgo.IDInfo
+	err = id.call(func(h cgo.ID) error {
+		if err := h.Bind(cgo.ToSockAddr(addr)); err != nil {
+			return err
+		}
+		info = h.Info()
+		return nil
+	})
+	if err != nil {
+		return id.poison(op, explainBind(id.host, addr, err))
+	}
+	if err := id.setInfo(info); err != nil {
+		return id.poison(op, err)
+	}
+	b, err := policy.CheckBound(id.host, addr, id.kernelView(info))
+	if err != nil {
+		return id.poison(op, err)
+	}
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if id.state != StateIdle {
+		return nil // closed or removed meanwhile: that state stays
+	}
+	id.binding = b
+	id.state = StateBoundWildcard
+	if b.State == policy.BoundDevice {
+		id.state = StateBoundDevice
+	}
+	return nil
+}
+
+// explainBind says at which step between address and device the bind failed,
+// where the look-ups can tell.
+func explainBind(h policy.Host, addr netip.AddrPort, err error) error {
+	if !errors.Is(err, syscall.ENODEV) && !errors.Is(err, syscall.EADDRNOTAVAIL) {
+		return err
+	}
+	if _, why := policy.ResolveBinding(h, addr); why != nil && !errors.Is(why, ErrLookup) {
+		return fmt.Errorf("%w (the kernel said: %w)", why, err)
+	}
+	return err
+}

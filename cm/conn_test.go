@@ -1,0 +1,563 @@
+package cm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/railbind/railbind/ibv"
+)
+
+// listen starts a listener that is closed at the end.
+func listen(t *testing.T, local string, cfg ListenConfig) *Listener {
+	t.Helper()
+	l, err := Listen(ap(local), cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	return l
+}
+
+// pairUp gives the two ends of a connection over one device.
+func pairUp(t *testing.T, local string, d Dialer, acc AcceptConfig) (client, server *Conn) {
+	t.Helper()
+	l := listen(t, local, ListenConfig{})
+	type result struct {
+		c   *Conn
+		err error
+	}
+	done := make(chan result, 1)
+	ctx := within(t, time.Minute)
+	go func() {
+		r, err := l.Accept(ctx)
+		if err != nil {
+			done <- result{nil, err}
+			return
+		}
+		c, err := r.Accept(ctx, acc)
+		done <- result{c, err}
+	}()
+	client, err := d.DialAddr(ctx, l.Addr())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, client.Close()) })
+	r := <-done
+	require.NoError(t, r.err)
+	t.Cleanup(func() { require.NoError(t, r.c.Close()) })
+	return client, r.c
+}
+
+func TestPairConnect(t *testing.T) {
+	needTopo(t, "pair")
+	for _, local := range []string{"10.1.0.1:0", "[fd01::1]:0", "10.2.0.1:0", "[fe80::1%a0]:0"} {
+		t.Run(local, func(t *testing.T) {
+			bound := netip.AddrPortFrom(ap(local).Addr(), 0)
+			client, server := pairUp(t, local, Dialer{LocalAddr: bound}, AcceptConfig{})
+			require.Equal(t, client.Binding().Device, server.Binding().Device)
+			require.Equal(t, StateConnected, client.ID().State())
+
+			ctx := within(t, time.Minute)
+			msg := bytes.Repeat([]byte("railbind"), 100)
+			for i := range 50 {
+				m := msg[:len(msg)-i]
+				require.NoError(t, client.Send(ctx, m))
+				buf := make([]byte, 4096)
+				n, err := server.Recv(ctx, buf)
+				require.NoError(t, err)
+				require.Equal(t, m, buf[:n])
+				require.NoError(t, server.Send(ctx, buf[:n]))
+				n, err = client.Recv(ctx, buf)
+				require.NoError(t, err)
+				require.Equal(t, m, buf[:n])
+			}
+
+			// The end of one side is the end of the other.
+			require.NoError(t, client.Close())
+			select {
+			case <-server.Done():
+			case <-ctx.Done():
+				t.Fatal("the server never heard of the end")
+			}
+			_, err := server.Recv(ctx, make([]byte, 10))
+			require.ErrorIs(t, err, ErrDisconnected)
+			require.ErrorIs(t, server.Send(ctx, msg), ErrDisconnected)
+			require.ErrorIs(t, client.Send(ctx, msg), ErrClosed)
+		})
+	}
+}
+
+func TestPairConnectionsOf64Clients(t *testing.T) {
+	needTopo(t, "pair")
+	const clients, rounds = 64, 20
+	l := listen(t, "10.1.0.1:0", ListenConfig{})
+	ctx := within(t, 4*time.Minute)
+	var wg sync.WaitGroup
+	errs := make(chan error, 2*clients)
+	for range clients {
+		wg.Add(1)
+		go func() { // an echo server
+			defer wg.Done()
+			errs <- func() error {
+				r, err := l.Accept(ctx)
+				if err != nil {
+					return err
+				}
+				c, err := r.Accept(ctx, AcceptConfig{})
+				if err != nil {
+					return err
+				}
+				defer c.Close()
+				buf := make([]byte, 4096)
+				for {
+					n, err := c.Recv(ctx, buf)
+					if errors.Is(err, ErrDisconnected) {
+						return nil
+					}
+					if err == nil {
+						err = c.Send(ctx, buf[:n])
+					}
+					if err != nil && !errors.Is(err, ErrDisconnected) {
+						return fmt.Errorf("server: %w", err)
+					}
+				}
+			}()
+		}()
+	}
+	for i := range clients {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			errs <- func() error {
+				d := Dialer{LocalAddr: ap("10.1.0.1:0"), Timeouts: Timeouts{Connect: time.Minute}}
+				c, err := d.DialAddr(ctx, l.Addr())
+				if err != nil {
+					return err
+				}
+				defer c.Close()
+				buf := make([]byte, 4096)
+				for r := range rounds {
+					msg := bytes.Repeat([]byte{byte(i), byte(r)}, 1+r*37)
+					if err := c.Send(ctx, msg); err != nil {
+						return fmt.Errorf("client: %w", err)
+					}
+					n, err := c.Recv(ctx, buf)
+					if err != nil {
+						return fmt.Errorf("client: %w", err)
+					}
+					if !bytes.Equal(msg, buf[:n]) {
+						return fmt.Errorf("client %d round %d: other data came back", i, r)
+					}
+				}
+				return nil
+			}()
+		}()
+	}
+	wg.Wait()
+	close(errs)
+	for err := range errs {
+		require.NoError(t, err)
+	}
+}
+
+func TestPairPrivateData(t *testing.T) {
+	needTopo(t, "pair")
+	for _, n := range []int{0, 1, 52, MaxConnectData} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			sent := bytes.Repeat([]byte{0xab}, n)
+			l := listen(t, "10.1.0.1:0", ListenConfig{})
+			ctx := within(t, time.Minute)
+			go func() {
+				r, err := l.Accept(ctx)
+				if err != nil {
+					return
+				}
+				c, err := r.Accept(ctx, AcceptConfig{Param: ConnParam{PrivateData: r.PrivateData()}})
+				if err == nil {
+					<-c.Done()
+					c.Close()
+				}
+			}()
+			c, err := (&Dialer{Param: ConnParam{PrivateData: sent}, LocalAddr: ap("10.1.0.1:0")}).DialAddr(ctx, l.Addr())
+			require.NoError(t, err)
+			defer c.Close()
+			got := c.ID().PeerData()
+			require.Len(t, got, MaxAcceptData, "the field comes padded")
+			require.Equal(t, sent, got[:n])
+			require.Equal(t, make([]byte, MaxAcceptData-n), got[n:])
+		})
+	}
+	for _, n := range []int{57, 196, 255, 256, 300} {
+		l := listen(t, "10.1.0.1:0", ListenConfig{})
+		_, err := (&Dialer{Param: ConnParam{PrivateData: make([]byte, n)}, LocalAddr: ap("10.1.0.1:0")}).DialAddr(within(t, time.Minute), l.Addr())
+		require.ErrorIs(t, err, ErrPrivateDataTooLong)
+		require.ErrorIs(t, err, syscall.EMSGSIZE)
+		var pe *PrivateDataError
+		require.ErrorAs(t, err, &pe)
+		require.Equal(t, PrivateDataError{Got: n, Max: MaxConnectData}, *pe)
+	}
+}
+
+// An accept with too much private data must not reject the peer: the request
+// can still be accepted.
+func TestPairAcceptDataTooLong(t *testing.T) {
+	needTopo(t, "pair")
+	l := listen(t, "10.1.0.1:0", ListenConfig{})
+	ctx := within(t, time.Minute)
+	dialed := make(chan error, 1)
+	go func() {
+		c, err := (&Dialer{LocalAddr: ap("10.1.0.1:0")}).DialAddr(ctx, l.Addr())
+		dialed <- err
+		if err == nil {
+			c.Close()
+		}
+	}()
+	r, err := l.Accept(ctx)
+	require.NoError(t, err)
+	require.ErrorIs(t, r.Reject(make([]byte, MaxRejectData+1)), ErrPrivateDataTooLong)
+	pd, err := r.ID().Context().AllocPD()
+	require.NoError(t, err)
+	defer pd.Close()
+	cq, err := r.ID().Context().CreateCQ(ibv.CQConfig{Entries: 8})
+	require.NoError(t, err)
+	defer cq.Close()
+	_, err = r.ID().CreateQP(pd, ibv.QPConfig{SendCQ: cq, RecvCQ: cq, MaxSend: 4, MaxRecv: 4})
+	require.NoError(t, err)
+	require.ErrorIs(t, r.ID().Accept(ctx, ConnParam{PrivateData: make([]byte, 197)}), ErrPrivateDataTooLong)
+	require.NoError(t, r.ID().Accept(ctx, ConnParam{PrivateData: make([]byte, 196)}))
+	require.NoError(t, <-dialed)
+	require.NoError(t, r.Close())
+}
+
+func TestPairRefusals(t *testing.T) {
+	needTopo(t, "pair")
+	ctx := within(t, time.Minute)
+	d := Dialer{LocalAddr: ap("10.1.0.1:0")}
+
+	t.Run("nobody listens", func(t *testing.T) {
+		_, err := d.Dial(ctx, "10.1.0.1:9")
+		require.ErrorIs(t, err, ErrConnRefused)
+		require.ErrorIs(t, err, syscall.ECONNREFUSED)
+		require.ErrorContains(t, err, "10.1.0.1:9")
+		require.ErrorContains(t, err, "rxe0")
+	})
+	t.Run("listener gone", func(t *testing.T) {
+		l := listen(t, "10.1.0.1:0", ListenConfig{})
+		addr := l.Addr()
+		require.NoError(t, l.Close())
+		_, err := d.DialAddr(ctx, addr)
+		require.ErrorIs(t, err, ErrConnRefused)
+		_, err = l.Accept(ctx)
+		require.ErrorIs(t, err, ErrClosed)
+	})
+	t.Run("rejected with a reason", func(t *testing.T) {
+		l := listen(t, "10.1.0.1:0", ListenConfig{})
+		go func() {
+			r, err := l.Accept(ctx)
+			if err == nil {
+				r.Reject([]byte("full"))
+			}
+		}()
+		_, err := d.DialAddr(ctx, l.Addr())
+		require.ErrorIs(t, err, ErrRejected)
+		var re *RejectError
+		require.ErrorAs(t, err, &re)
+		require.Equal(t, 28, re.Status)
+		require.Len(t, re.PrivateData, MaxRejectData)
+		require.Equal(t, "full", string(bytes.TrimRight(re.PrivateData, "\x00")))
+	})
+	t.Run("request closed", func(t *testing.T) {
+		l := listen(t, "10.1.0.1:0", ListenConfig{})
+		go func() {
+			r, err := l.Accept(ctx)
+			if err == nil {
+				r.Close()
+			}
+		}()
+		_, err := d.DialAddr(ctx, l.Addr())
+		require.ErrorIs(t, err, ErrRejected)
+	})
+	t.Run("silent peer", func(t *testing.T) {
+		l := listen(t, "10.1.0.1:0", ListenConfig{}) // nobody accepts
+		began := time.Now()
+		short, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+		defer cancel()
+		_, err := d.DialAddr(short, l.Addr())
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, syscall.ETIMEDOUT)
+		require.ErrorContains(t, err, "connect")
+		require.Less(t, time.Since(began), 30*time.Second, "the kernel's own timeout is 78 to 102 s")
+	})
+	t.Run("given up", func(t *testing.T) {
+		l := listen(t, "10.1.0.1:0", ListenConfig{})
+		c, cancel := context.WithCancel(ctx)
+		time.AfterFunc(50*time.Millisecond, cancel)
+		_, err := d.DialAddr(c, l.Addr())
+		require.ErrorIs(t, err, context.Canceled)
+		require.NotErrorIs(t, err, syscall.ETIMEDOUT)
+	})
+}
+
+// Case 32: no client of a full queue is left hanging; the overflow is counted.
+func TestPairBacklog(t *testing.T) {
+	needTopo(t, "pair")
+	l := listen(t, "10.1.0.1:0", ListenConfig{Backlog: 1})
+	ctx := within(t, 2*time.Minute)
+	const clients = 4
+	errs := make(chan error, clients)
+	for range clients {
+		go func() {
+			c, err := (&Dialer{LocalAddr: ap("10.1.0.1:0"), Timeouts: Timeouts{Connect: time.Minute}}).DialAddr(ctx, l.Addr())
+			if err == nil {
+				defer c.Close()
+			}
+			errs <- err
+		}()
+	}
+	require.Eventually(t, func() bool { return l.Stats().Dropped > 0 }, time.Minute, 10*time.Millisecond)
+	go func() {
+		for {
+			r, err := l.Accept(ctx)
+			if err != nil {
+				return
+			}
+			c, err := r.Accept(ctx, AcceptConfig{})
+			if err == nil {
+				defer c.Close()
+			}
+		}
+	}()
+	ok := 0
+	for range clients {
+		if err := <-errs; err == nil {
+			ok++
+		} else {
+			require.ErrorIs(t, err, ErrRejected)
+		}
+	}
+	require.Positive(t, ok)
+	require.Equal(t, uint64(clients-ok), l.Stats().Dropped)
+}
+
+func TestPairStepsOutOfOrder(t *testing.T) {
+	needTopo(t, "pair")
+	ctx := within(t, time.Minute)
+	id := newTestID(t, IDConfig{})
+	require.ErrorIs(t, id.ResolveRoute(ctx), ErrState)
+	require.ErrorIs(t, id.ResolveRoute(ctx), syscall.EINVAL)
+	require.ErrorIs(t, id.Connect(ctx, ConnParam{}), ErrState)
+	require.ErrorIs(t, id.Accept(ctx, ConnParam{}), ErrState)
+	require.ErrorIs(t, id.Reject(nil), ErrState)
+	require.ErrorIs(t, id.Listen(0), ErrState)
+	require.ErrorIs(t, id.Disconnect(), ErrState)
+	_, err := id.GetRequest(ctx)
+	require.ErrorIs(t, err, ErrState)
+	_, err = id.CreateQP(nil, ibv.QPConfig{})
+	require.ErrorIs(t, err, ErrState)
+	require.NoError(t, id.Bind(ap("10.1.0.1:0")))
+	require.ErrorIs(t, id.Bind(ap("10.1.0.1:0")), ErrState)
+	require.NoError(t, id.ResolveAddr(ctx, ap(""), ap("10.1.0.1:1")))
+	require.ErrorIs(t, id.ResolveAddr(ctx, ap(""), ap("10.1.0.1:1")), ErrState)
+	require.ErrorIs(t, id.Connect(ctx, ConnParam{}), ErrState)
+	require.NoError(t, id.ResolveRoute(ctx))
+	err = id.Connect(ctx, ConnParam{})
+	require.ErrorIs(t, err, ErrState)
+	require.ErrorContains(t, err, "CreateQP")
+
+	require.NoError(t, id.Close())
+	require.NoError(t, id.Close())
+	require.ErrorIs(t, id.Bind(ap("10.1.0.1:0")), ErrClosed)
+	require.ErrorIs(t, id.ResolveAddr(ctx, ap(""), ap("10.1.0.1:1")), ErrClosed)
+	require.ErrorIs(t, id.Err(), ErrClosed)
+	require.Equal(t, StateDestroyed, id.State())
+	var none *ID
+	require.NoError(t, none.Close())
+	require.ErrorIs(t, none.Bind(ap("10.1.0.1:0")), ErrClosed)
+	require.Equal(t, StateDestroyed, none.State())
+}
+
+// Close ends whatever waits.
+func TestPairCloseDuringWait(t *testing.T) {
+	needTopo(t, "pair")
+	ctx := within(t, time.Minute)
+	t.Run("resolve", func(t *testing.T) {
+		id := newTestID(t, IDConfig{Timeouts: Timeouts{ResolveAddr: time.Minute}})
+		require.NoError(t, id.Bind(ap("10.1.0.1:0")))
+		done := make(chan error, 1)
+		go func() { done <- id.ResolveAddr(ctx, ap(""), ap("10.1.0.77:1")) }()
+		require.Eventually(t, func() bool { return id.State() == StateResolving }, time.Minute, time.Millisecond)
+		require.ErrorIs(t, id.Bind(ap("10.1.0.1:0")), ErrConcurrent)
+		require.NoError(t, id.Close())
+		require.ErrorIs(t, <-done, ErrClosed)
+	})
+	t.Run("accept", func(t *testing.T) {
+		l := listen(t, "10.1.0.1:0", ListenConfig{})
+		done := make(chan error, 1)
+		go func() {
+			_, err := l.Accept(ctx)
+			done <- err
+		}()
+		require.NoError(t, l.Close())
+		require.ErrorIs(t, <-done, ErrClosed)
+	})
+	t.Run("recv", func(t *testing.T) {
+		client, _ := pairUp(t, "10.1.0.1:0", Dialer{LocalAddr: ap("10.1.0.1:0")}, AcceptConfig{})
+		done := make(chan error, 1)
+		go func() {
+			_, err := client.Recv(ctx, make([]byte, 10))
+			done <- err
+		}()
+		require.NoError(t, client.Close())
+		require.ErrorIs(t, <-done, ErrClosed)
+	})
+}
+
+func TestPairForeignPD(t *testing.T) {
+	needTopo(t, "pair")
+	other, err := ibv.Open("rxe0")
+	require.NoError(t, err)
+	defer other.Close()
+	pd, err := other.AllocPD()
+	require.NoError(t, err)
+	defer pd.Close()
+	cq, err := other.CreateCQ(ibv.CQConfig{Entries: 8})
+	require.NoError(t, err)
+	defer cq.Close()
+	id := newTestID(t, IDConfig{})
+	require.NoError(t, id.Bind(ap("10.1.0.1:0")))
+	_, err = id.CreateQP(pd, ibv.QPConfig{SendCQ: cq, RecvCQ: cq})
+	require.ErrorIs(t, err, ibv.ErrForeignContext)
+	require.ErrorIs(t, err, syscall.EXDEV)
+	require.ErrorContains(t, err, "rxe0")
+}
+
+// Two listeners, one per rail, and one for all: each connection says where it
+// landed, and a pinned listener's connections land on its device only.
+func TestPairListenerBinding(t *testing.T) {
+	needTopo(t, "pair")
+	l := listen(t, "0.0.0.0:0", ListenConfig{})
+	ctx := within(t, time.Minute)
+	for _, c := range []struct{ addr, device, netdev string }{{"10.1.0.1", "rxe0", "a0"}, {"10.2.0.1", "rxe1", "b0"}} {
+		done := make(chan error, 1)
+		local := netip.MustParseAddr(c.addr)
+		go func() {
+			conn, err := (&Dialer{LocalAddr: netip.AddrPortFrom(local, 0)}).DialAddr(ctx, netip.AddrPortFrom(local, l.Addr().Port()))
+			if err == nil {
+				defer conn.Close()
+			}
+			done <- err
+		}()
+		r, err := l.Accept(ctx)
+		require.NoError(t, err)
+		require.Equal(t, c.device, r.Binding().Device)
+		require.Equal(t, c.netdev, r.Binding().Netdev)
+		require.Equal(t, local, r.LocalAddr().Addr())
+		conn, err := r.Accept(ctx, AcceptConfig{})
+		require.NoError(t, err)
+		require.NoError(t, <-done)
+		require.NoError(t, conn.Close())
+	}
+}
+
+func TestPairEventChannel(t *testing.T) {
+	needTopo(t, "pair")
+	ch, err := NewEventChannel()
+	require.NoError(t, err)
+	id, err := NewID(IDConfig{Channel: ch})
+	require.NoError(t, err)
+	require.ErrorIs(t, ch.Close(), ibv.ErrBusy)
+	require.NoError(t, id.Close())
+	require.NoError(t, ch.Close())
+	require.NoError(t, ch.Close())
+	_, err = NewID(IDConfig{Channel: ch})
+	require.ErrorIs(t, err, ErrClosed)
+}
+
+// threads is how many OS threads the process has.
+func threads(t *testing.T) int {
+	t.Helper()
+	tasks, err := os.ReadDir("/proc/self/task")
+	require.NoError(t, err)
+	return len(tasks)
+}
+
+// Ten thousand ids of one event channel wait, and close at once, on a handful
+// of OS threads.
+func TestPairTenThousandWaiters(t *testing.T) {
+	needTopo(t, "pair")
+	const n, most = 10_000, 40
+	ch, err := NewEventChannel()
+	require.NoError(t, err)
+	ids := make([]*ID, n)
+	var wg sync.WaitGroup
+	waiting := make(chan error, n)
+	for i := range ids {
+		ids[i], err = NewID(IDConfig{Channel: ch})
+		require.NoError(t, err)
+		require.NoError(t, ids[i].Bind(ap("0.0.0.0:0")))
+		require.NoError(t, ids[i].Listen(1))
+		go func() {
+			_, err := ids[i].GetRequest(context.Background())
+			waiting <- err
+		}()
+	}
+	require.Less(t, threads(t), most, "while ten thousand wait")
+
+	// They are alive: one of them, picked anywhere, gets its request.
+	last := ids[n/2]
+	_, err = (&Dialer{LocalAddr: ap("10.1.0.1:0"), Timeouts: Timeouts{Connect: time.Second}}).
+		DialAddr(within(t, time.Minute), netip.AddrPortFrom(netip.MustParseAddr("10.1.0.1"), last.LocalAddr().Port()))
+	require.Error(t, err) // its goroutine takes the request, and answers nothing
+	require.NoError(t, <-waiting)
+
+	most1 := 0
+	for _, id := range ids {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			id.Close()
+		}()
+	}
+	closed := make(chan struct{})
+	go func() { wg.Wait(); close(closed) }()
+	for done := false; !done; {
+		most1 = max(most1, threads(t))
+		select {
+		case <-closed:
+			done = true
+		default:
+			runtime.Gosched()
+		}
+	}
+	require.Less(t, most1, most, "while ten thousand close")
+	for range n - 1 {
+		require.ErrorIs(t, <-waiting, ErrClosed)
+	}
+	// The child of the one request is still there: it belongs to who got it.
+	require.ErrorIs(t, ch.Close(), ibv.ErrBusy)
+	t.Logf("at most %d OS threads", most1)
+}
+
+// What is made is unmade: no kernel object of ours is left.
+func TestPairNothingLeft(t *testing.T) {
+	needTopo(t, "pair")
+	count := func() string {
+		return fmt.Sprint(strings.Count(run(t, "rdma resource show qp"), fmt.Sprintf("pid %d ", os.Getpid())),
+			strings.Count(run(t, "rdma resource show mr"), fmt.Sprintf("pid %d ", os.Getpid())))
+	}
+	before := count()
+	for range 20 {
+		client, server := pairUp(t, "10.1.0.1:0", Dialer{LocalAddr: ap("10.1.0.1:0")}, AcceptConfig{})
+		require.NoError(t, client.Close())
+		require.NoError(t, server.Close())
+	}
+	require.Equal(t, before, count())
+}

@@ -1,0 +1,174 @@
+package cm
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/railbind/railbind/cgo"
+	"github.com/railbind/railbind/cm/policy"
+	"github.com/railbind/railbind/ibv"
+)
+
+// Connect asks the peer for a connection and waits until it is established. It
+// needs the id's QP. Then it checks that the QP really sits on the promised
+// port, GID and network device.
+//
+// Errors: a *RejectError (ErrConnRefused, ErrRejected, ErrStale), ErrUnreachable,
+// a *TimeoutError, a *PrivateDataError, ErrDeviceSplit.
+//
+// Implements: int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
+func (id *ID) Connect(ctx context.Context, p ConnParam) error {
+	const op = "connect"
+	if err := id.begin(op, StateRouteResolved); err != nil {
+		return err
+	}
+	defer id.step.Unlock()
+	param, err := id.prepare(p, nil, MaxConnectData)
+	if err != nil {
+		return id.fail(op, err)
+	}
+	if err := id.advance(op, StateRouteResolved, StateConnecting); err != nil {
+		return err
+	}
+	return id.establish(ctx, op, func(h cgo.ID) error { return h.Connect(param, p.PrivateData) })
+}
+
+// Accept answers the connection request behind an id that a listener gave, and
+// waits until the connection is established. It needs the id's QP; post
+// receives before, since the peer may send at once.
+//
+// Implements: int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
+func (id *ID) Accept(ctx context.Context, p ConnParam) error {
+	const op = "accept"
+	if err := id.begin(op, StateRequested); err != nil {
+		return err
+	}
+	defer id.step.Unlock()
+	param, err := id.prepare(p, &id.request.Conn, MaxAcceptData)
+	if err != nil {
+		return id.fail(op, err)
+	}
+	if err := id.advance(op, StateRequested, StateConnecting); err != nil {
+		return err
+	}
+	return id.establish(ctx, op, func(h cgo.ID) error {
+		if err := h.Accept(param, p.PrivateData); err != nil {
+			return err
+		}
+		// librdmacm has moved the QP to RTS: the peer may already be served.
+		id.QP().Track(ibv.QPStateRTS, int(param.InitiatorDepth), int(param.ResponderResources))
+		return nil
+	})
+}
+
+// prepare checks what Connect and Accept are given, before anything happens.
+func (id *ID) prepare(p ConnParam, asked *cgo.ConnParam, most int) (cgo.ConnParam, error) {
+	if err := checkPrivate(id.transport(), p.PrivateData, most); err != nil {
+		return cgo.ConnParam{}, err
+	}
+	if id.QP() == nil {
+		return cgo.ConnParam{}, fmt.Errorf("%w: the id has no queue pair: call CreateQP before", ErrState)
+	}
+	attr, err := id.Context().QueryDevice()
+	if err != nil {
+		return cgo.ConnParam{}, err
+	}
+	return p.resolve(attr, asked), nil
+}
+
+// establish runs the last step of either end and checks where the connection
+// came to be.
+func (id *ID) establish(ctx context.Context, op string, start func(h cgo.ID) error) error {
+	ev, err := id.await(ctx, op, id.cfg.Timeouts.Connect, func(h cgo.ID, _ time.Duration) error { return start(h) })
+	if err == nil {
+		err = eventError(&ev, cgo.EventEstablished)
+	}
+	if err == nil {
+		err = id.checkEstablished(ev.Info)
+	}
+	if err != nil {
+		id.QP().Track(ibv.QPStateError, 0, 0)
+		return id.poison(op, err)
+	}
+	id.mu.Lock()
+	id.peerData = ev.PrivateData
+	id.mu.Unlock()
+	return id.advance(op, StateConnecting, StateConnected)
+}
+
+// checkEstablished proves by the QP itself where it is, and learns how many
+// READs the two ends agreed on.
+func (id *ID) checkEstablished(info cgo.IDInfo) error {
+	qp := id.QP()
+	attr, err := qp.Query()
+	if err != nil {
+		return err
+	}
+	qp.Track(ibv.QPStateRTS, attr.MaxRdAtomic, attr.MaxDestRdAtomic)
+	view := id.kernelView(info)
+	view.Port = attr.Port
+	var row policy.GIDRow
+	if view.Transport == policy.RoCE {
+		e, err := id.Context().GID(attr.Port, attr.AV.SGIDIndex)
+		if err != nil {
+			return err
+		}
+		row = gidRow(e)
+	}
+	return policy.CheckEstablished(id.host, id.Decision(), view, row)
+}
+
+// PeerData is the private data that came with the peer's answer, as the wire
+// has it: padded with zeros to the field's length.
+func (id *ID) PeerData() []byte {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	return id.peerData
+}
+
+// Reject refuses the connection request behind an id that a listener gave. The
+// peer sees ErrRejected and the private data. The id is of no use afterwards
+// but for Close.
+//
+// Implements: int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len)
+func (id *ID) Reject(private []byte) error {
+	const op = "reject"
+	if err := id.begin(op, StateRequested); err != nil {
+		return err
+	}
+	defer id.step.Unlock()
+	if err := checkPrivate(id.transport(), private, MaxRejectData); err != nil {
+		return id.fail(op, err)
+	}
+	err := id.call(func(h cgo.ID) error { return h.Reject(private) })
+	id.mu.Lock()
+	if id.state == StateRequested {
+		id.lost(StateDisconnected, ErrDisconnected)
+	}
+	id.mu.Unlock()
+	return id.fail(op, err)
+}
+
+// Disconnect ends the connection: outstanding requests are flushed with errors,
+// and the peer is told. It does not wait for the peer's answer. On an id whose
+// connection is over it does nothing.
+//
+// Implements: int rdma_disconnect(struct rdma_cm_id *id)
+func (id *ID) Disconnect() error {
+	const op = "disconnect"
+	if id != nil && id.State() == StateDisconnected {
+		return nil
+	}
+	if err := id.begin(op, StateConnected); err != nil {
+		return err
+	}
+	defer id.step.Unlock()
+	err := id.call(cgo.ID.Disconnect)
+	id.mu.Lock()
+	if id.state == StateConnected {
+		id.lost(StateDisconnected, ErrDisconnected)
+	}
+	id.mu.Unlock()
+	return id.fail(op, err)
+}

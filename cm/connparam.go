@@ -1,0 +1,97 @@
+package cm
+
+import (
+	"github.com/railbind/railbind/cgo"
+	"github.com/railbind/railbind/cm/policy"
+	"github.com/railbind/railbind/ibv"
+)
+
+// None stands for zero in the fields of ConnParam whose zero value means a
+// default.
+const None = 0xFF
+
+// ConnParam are the parameters of a connection; each end has its own. The zero
+// value gives sane defaults, unlike librdmacm's, whose zeros allow no RDMA READ
+// and kill the connection at the first receive that is posted late.
+type ConnParam struct {
+	// PrivateData goes with the message, at most MaxPrivateData bytes. The peer
+	// sees it padded with zeros to the full field.
+	PrivateData []byte
+	// ResponderResources is how many READs and atomics of the peer this end
+	// serves at once. 0: the smaller of the device's maximum and 16, and when
+	// accepting no more than the peer asks for. None: none.
+	ResponderResources uint8
+	// InitiatorDepth is how many READs and atomics this end has under way at
+	// once, with the same defaults.
+	InitiatorDepth uint8
+	// FlowControl asks the transport for end-to-end flow control.
+	FlowControl bool
+	// RetryCount, 1 to 7, is how often a lost packet is sent again. 0: 7. None:
+	// never.
+	RetryCount uint8
+	// RNRRetryCount, 1 to 7, is how often a message is sent again that met no
+	// posted receive; 7 means without end. 0: 7. None: never.
+	RNRRetryCount uint8
+}
+
+// Most private data, in bytes, that a message carries over RoCE and InfiniBand
+// in the TCP port space.
+const (
+	MaxConnectData = 56
+	MaxAcceptData  = 196
+	MaxRejectData  = 148
+)
+
+// maxWARPData is the most that the interface of librdmacm can pass.
+const maxIWARPData = 255
+
+// maxDepth bounds the defaults of ResponderResources and InitiatorDepth.
+const maxDepth = 16
+
+// checkPrivate refuses private data that the message cannot carry: a failed
+// accept would reject the peer.
+func checkPrivate(t policy.Transport, data []byte, most int) error {
+	if t == policy.IWARP {
+		most = maxIWARPData
+	}
+	if len(data) > most {
+		return &PrivateDataError{Got: len(data), Max: most}
+	}
+	return nil
+}
+
+// resolve fills in the defaults. asked holds what a CONNECT_REQUEST offers, and
+// is nil for the end that connects.
+func (p ConnParam) resolve(attr ibv.DeviceAttr, asked *cgo.ConnParam) cgo.ConnParam {
+	serve, use := uint8(maxDepth), uint8(maxDepth)
+	if asked != nil {
+		serve, use = min(serve, asked.ResponderResources), min(use, asked.InitiatorDepth)
+	}
+	return cgo.ConnParam{
+		ResponderResources: depth(p.ResponderResources, serve, attr.MaxQPRdAtom),
+		InitiatorDepth:     depth(p.InitiatorDepth, use, attr.MaxQPInitRdAtom),
+		FlowControl:        p.FlowControl,
+		RetryCount:         retries(p.RetryCount),
+		RNRRetryCount:      retries(p.RNRRetryCount),
+	}
+}
+
+func depth(given, def uint8, most int) uint8 {
+	switch given {
+	case None:
+		return 0
+	case 0:
+		given = def
+	}
+	return uint8(min(int(given), most, None-1))
+}
+
+func retries(given uint8) uint8 {
+	switch given {
+	case 0:
+		return 7
+	case None:
+		return 0
+	}
+	return min(given, 7)
+}

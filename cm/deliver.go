@@ -1,0 +1,158 @@
+package cm
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/railbind/railbind/cgo"
+	"github.com/railbind/railbind/ibv"
+)
+
+// deliver takes an event of this id on the pump's goroutine; it never blocks.
+func (id *ID) deliver(ev *cgo.Event) {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if id.closing {
+		return
+	}
+	switch ev.Type {
+	case cgo.EventDisconnected:
+		if id.handOver(ev) || id.state == StateDisconnected {
+			return
+		}
+		id.lost(StateDisconnected, ErrDisconnected)
+		// Answering the peer can block in the kernel, and the pump must not.
+		id.acks.Add(1)
+		go func() {
+			defer id.acks.Done()
+			id.call(cgo.ID.Disconnect)
+		}()
+	case cgo.EventDeviceRemoval:
+		id.handOver(ev)
+		id.lost(StateRemoved, ibv.ErrDeviceRemoved)
+	case cgo.EventAddrChange, cgo.EventTimewaitExit:
+		// The binding is looked at again before and after each step.
+	case cgo.EventUnreachable, cgo.EventConnectError, cgo.EventRejected:
+		if !id.handOver(ev) && id.state == StateConnected {
+			id.lost(StateDisconnected, ErrDisconnected)
+		}
+	default:
+		id.handOver(ev)
+	}
+}
+
+// handOver gives the event to the waiting step, if there is one.
+func (id *ID) handOver(ev *cgo.Event) bool {
+	if id.pending == nil {
+		return false
+	}
+	id.pending <- *ev // has room for one, and takes one
+	id.pending = nil
+	return true
+}
+
+// lost ends the connection; id.mu is held.
+func (id *ID) lost(s State, err error) {
+	id.state, id.cause = s, err
+	if id.qp != nil {
+		id.qp.Track(ibv.QPStateError, 0, 0)
+	}
+	if id.requests != nil {
+		id.requests.fail(err)
+	}
+	id.finish(err)
+}
+
+// channelBroke is the end of all events.
+func (id *ID) channelBroke(err error) {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if id.closing {
+		return
+	}
+	id.lost(StatePoisoned, err)
+}
+
+// await starts a kernel step and waits for its event. The deadline is the
+// earlier of the context's and now plus limit; start is given what is left of
+// it. Whatever fails here poisons the id, which the caller sees to.
+func (id *ID) await(ctx context.Context, phase string, limit time.Duration, start func(h cgo.ID, left time.Duration) error) (cgo.Event, error) {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if ctx.Err() != nil {
+		return cgo.Event{}, id.timedOut(ctx, phase, began)
+	}
+	pending := make(chan cgo.Event, 1)
+	id.mu.Lock()
+	if id.closing {
+		id.mu.Unlock()
+		return cgo.Event{}, ErrClosed
+	}
+	if id.overErr != nil {
+		err := id.overErr
+		id.mu.Unlock()
+		return cgo.Event{}, err
+	}
+	id.pending = pending
+	id.mu.Unlock()
+	defer func() {
+		id.mu.Lock()
+		id.pending = nil
+		id.mu.Unlock()
+	}()
+
+	deadline, _ := ctx.Deadline()
+	if err := id.call(func(h cgo.ID) error { return start(h, time.Until(deadline)) }); err != nil {
+		return cgo.Event{}, err
+	}
+	select {
+	case ev := <-pending:
+		return ev, nil
+	default:
+	}
+	select {
+	case ev := <-pending:
+		return ev, nil
+	case <-id.over:
+		select {
+		case ev := <-pending:
+			return ev, nil
+		default:
+			return cgo.Event{}, id.Err()
+		}
+	case <-ctx.Done():
+		select {
+		case ev := <-pending:
+			return ev, nil
+		default:
+			return cgo.Event{}, id.timedOut(ctx, phase, began)
+		}
+	}
+}
+
+func (id *ID) timedOut(ctx context.Context, phase string, began time.Time) *TimeoutError {
+	return &TimeoutError{Phase: phase, After: time.Since(began), cause: ctx.Err()}
+}
+
+// eventError turns a failed step's event into an error; nil for the event that
+// the step wanted.
+func eventError(ev *cgo.Event, want ...uint32) error {
+	for _, w := range want {
+		if ev.Type == w && ev.Status == 0 {
+			return nil
+		}
+	}
+	switch ev.Type {
+	case cgo.EventRejected:
+		return &RejectError{Status: int(ev.Status), PrivateData: ev.PrivateData}
+	case cgo.EventDisconnected:
+		return ErrDisconnected
+	case cgo.EventDeviceRemoval:
+		return ibv.ErrDeviceRemoved
+	case cgo.EventUnreachable:
+		return fmt.Errorf("%w: %w", ErrUnreachable, statusError(ev))
+	}
+	return statusError(ev)
+}

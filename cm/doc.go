@@ -1,0 +1,17 @@
+// Package cm is the RDMA connection manager with one rule on top: an id that
+// was bound to a device keeps that device, whatever the routing table says, and
+// where the kernel cannot keep it, the call is refused at once with the reason
+// and the remedy.
+//
+// A [Dialer] gives a connected [Conn]; a [Listener] gives [Request] values that
+// become one. Below them stands [ID], the cm_id itself, one call per step:
+//
+//	Idle -> BoundDevice -> Resolving -> AddrResolved -> RouteResolved -> Connecting -> Connected
+//
+// Every step that waits takes a context, and a deadline of its own bounds it
+// when the context has none. A failed kernel step poisons the id: only Close is
+// allowed after it, because the kernel keeps hidden state of the failure.
+//
+// The rule itself is package cm/policy, pure Go and testable without RDMA; its
+// [Decision] says which device and path a connection will use and why.
+package cm

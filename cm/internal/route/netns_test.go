@@ -1,0 +1,180 @@
+//go:build linux
+
+package route
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/railbind/railbind/cm/internal/acceptance"
+	"github.com/railbind/railbind/cm/policy"
+)
+
+// space is a network namespace of its own, made by a thread that ends with the
+// test: the thread is locked and never unlocked, so Go destroys it.
+type space struct {
+	*Handle
+	work    chan func()
+	devices []acceptance.Device
+	calls   atomic.Int64
+}
+
+// newSpace makes an empty namespace with lo up. A machine where that is not
+// allowed cannot run these tests; in the guest it must be.
+func newSpace(t testing.TB) *space {
+	t.Helper()
+	s := &space{work: make(chan func())}
+	ready := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		err := unix.Unshare(unix.CLONE_NEWNET)
+		ready <- err
+		if err != nil {
+			return
+		}
+		for f := range s.work {
+			f()
+		}
+	}()
+	err := <-ready
+	if errors.Is(err, unix.EPERM) && os.Getenv("RAILBIND_GUEST") == "" {
+		t.Skip("making a network namespace needs root")
+	}
+	require.NoError(t, err)
+	t.Cleanup(func() { close(s.work) })
+	s.do(func() { s.Handle, err = Open() })
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	s.ip(t, "link set lo up")
+	return s
+}
+
+// do runs f on the namespace's thread.
+func (s *space) do(f func()) {
+	done := make(chan struct{})
+	s.work <- func() { defer close(done); f() }
+	<-done
+}
+
+// IP runs one ip command in the namespace.
+func (s *space) IP(command string) error {
+	// Duplicate address detection would keep an address tentative for a second.
+	if strings.HasPrefix(command, "addr") && !strings.Contains(command, "del") && strings.Contains(command, "::") {
+		command += " nodad"
+	}
+	if strings.Contains(command, "::") {
+		command = "-6 " + command
+	}
+	var out []byte
+	var err error
+	s.do(func() { out, err = exec.Command("ip", strings.Fields(command)...).CombinedOutput() })
+	if err != nil {
+		return fmt.Errorf("ip %s: %w: %s", command, err, out)
+	}
+	return nil
+}
+
+func (s *space) ip(t testing.TB, commands ...string) {
+	t.Helper()
+	for _, c := range commands {
+		require.NoError(t, s.IP(c))
+	}
+}
+
+// sysctl writes a file below /proc/sys/net of the namespace.
+func (s *space) sysctl(t testing.TB, name, value string) {
+	t.Helper()
+	var err error
+	s.do(func() { err = os.WriteFile("/proc/sys/net/"+name, []byte(value), 0o644) })
+	require.NoError(t, err)
+}
+
+// newPair makes the rails of the acceptance scenarios; the RDMA devices are the
+// table's, for this machine may have none.
+func newPair(t testing.TB) *space {
+	t.Helper()
+	s := newSpace(t)
+	s.devices = acceptance.Pair()
+	for i, rail := range []string{"a", "b", "c"} {
+		s.ip(t,
+			fmt.Sprintf("link add %s0 mtu %d type veth peer name %s1 mtu 4200", rail, []int{4200, 2200, 1500}[i], rail),
+			fmt.Sprintf("link set %s1 up", rail),
+			fmt.Sprintf("link set %s0 up", rail),
+			fmt.Sprintf("addr add 10.%d.0.1/24 dev %s0", i+1, rail),
+			fmt.Sprintf("addr add fd0%d::1/64 dev %s0", i+1, rail))
+	}
+	return s
+}
+
+func (s *space) AddRDMA(device, netdev string) {
+	s.devices = append(s.devices, acceptance.Device{Name: device, Netdev: netdev})
+}
+
+func (s *space) Calls() int { return int(s.calls.Load()) }
+
+// RDMAPorts makes the GID tables that soft RDMA devices would have there.
+func (s *space) RDMAPorts() ([]policy.RDMAPort, error) {
+	s.calls.Add(1)
+	return acceptance.Ports(s.devices, func(netdev string) (int, []netip.Prefix) {
+		i, err := s.Handle.InterfaceByName(netdev)
+		if err != nil {
+			return 0, nil
+		}
+		addrs, err := s.Handle.Addrs(i.Index)
+		if err != nil {
+			return 0, nil
+		}
+		return i.Index, addrs
+	}), nil
+}
+
+// The look-ups are counted as the policy makes them.
+
+func (s *space) Route(q policy.Query) (policy.Route, error) {
+	s.calls.Add(1)
+	return s.Handle.Route(q)
+}
+
+func (s *space) Owners(a netip.Addr) ([]policy.Interface, error) {
+	s.calls.Add(1)
+	return s.Handle.Owners(a)
+}
+
+func (s *space) Interface(index int) (policy.Interface, error) {
+	s.calls.Add(1)
+	return s.Handle.Interface(index)
+}
+
+func (s *space) InterfaceByName(name string) (policy.Interface, error) {
+	s.calls.Add(1)
+	return s.Handle.InterfaceByName(name)
+}
+
+func (s *space) Interfaces() ([]policy.Interface, error) {
+	s.calls.Add(1)
+	return s.Handle.Interfaces()
+}
+
+func (s *space) Addrs(index int) ([]netip.Prefix, error) {
+	s.calls.Add(1)
+	return s.Handle.Addrs(index)
+}
+
+// has says whether this kernel makes links of a kind.
+func (s *space) has(kind string) bool {
+	args := map[string]string{"vrf": " table 4242"}[kind]
+	if s.IP("link add probe type "+kind+args) != nil {
+		return false
+	}
+	return s.IP("link del probe") == nil
+}

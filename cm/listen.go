@@ -1,0 +1,252 @@
+package cm
+
+import (
+	"context"
+	"sync"
+
+	"github.com/railbind/railbind/cgo"
+	"github.com/railbind/railbind/cm/policy"
+)
+
+// DefaultBacklog is the backlog of a listener that names none.
+const DefaultBacklog = 128
+
+// Listen makes a bound id a listener. Requests wait in a queue of backlog (0:
+// DefaultBacklog), also while nobody calls GetRequest; one that finds the queue
+// full is rejected and counted. The kernel's own queue, for requests not yet
+// fetched, has the same length, at most 1024 (net.rdma_ucm.max_backlog).
+//
+// Implements: int rdma_listen(struct rdma_cm_id *id, int backlog)
+func (id *ID) Listen(backlog int) error {
+	const op = "listen"
+	if err := id.begin(op, StateBoundWildcard, StateBoundDevice); err != nil {
+		return err
+	}
+	defer id.step.Unlock()
+	if backlog <= 0 {
+		backlog = DefaultBacklog
+	}
+	id.mu.Lock()
+	if !id.closing {
+		id.requests = newRequestQueue(backlog)
+		id.state = StateListening // before the first request can come
+	}
+	id.mu.Unlock()
+	err := id.call(func(h cgo.ID) error {
+		if err := h.Listen(backlog); err != nil {
+			return err
+		}
+		// The kernel has now chosen a port where none was given.
+		info := h.Info()
+		id.mu.Lock()
+		id.info = info
+		id.binding.Addr = info.Local
+		id.mu.Unlock()
+		return nil
+	})
+	if err != nil {
+		return id.poison(op, err)
+	}
+	return nil
+}
+
+// GetRequest waits for the next connection request and returns its id, in the
+// state Requested, on the device where the request landed. It is checked
+// against the listener's binding; one that landed elsewhere is rejected,
+// counted in Refused, and not returned. Many goroutines may wait at once.
+//
+// Implements: int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id)
+func (id *ID) GetRequest(ctx context.Context) (*ID, error) {
+	const op = "wait for a connection request"
+	if id == nil {
+		return nil, &OpError{Op: op, Err: ErrClosed}
+	}
+	id.mu.Lock()
+	q := id.requests
+	id.mu.Unlock()
+	if q == nil {
+		// Not a listener: begin knows how to say what it is.
+		if err := id.begin(op, StateListening); err != nil {
+			return nil, err
+		}
+		id.step.Unlock()
+		return nil, id.fail(op, ErrState)
+	}
+	for {
+		child, err := q.get(ctx)
+		if err != nil {
+			return nil, id.fail(op, err)
+		}
+		if err := child.inspect(id.Binding()); err != nil {
+			q.refuse(err)
+			child.Close() // destroying it rejects the peer
+			continue
+		}
+		return child, nil
+	}
+}
+
+// ListenStats are a listener's counters.
+type ListenStats struct {
+	Dropped uint64 // requests rejected because the queue was full
+	Refused uint64 // requests rejected because they landed off the binding
+	// LastRefusal says why, for the latest of Refused.
+	LastRefusal error
+}
+
+// ListenStats gives the counters of a listener.
+func (id *ID) ListenStats() ListenStats {
+	id.mu.Lock()
+	q := id.requests
+	id.mu.Unlock()
+	if q == nil {
+		return ListenStats{}
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.stats
+}
+
+// adopt makes the id of a connection request known, on the pump's goroutine; nil
+// where the listener cannot take it.
+func (c *EventChannel) adopt(listener *ID, ev *cgo.Event) *ID {
+	if listener == nil {
+		return nil
+	}
+	listener.mu.Lock()
+	q, closing := listener.requests, listener.closing
+	listener.mu.Unlock()
+	if q == nil || closing || !q.reserve() {
+		return nil
+	}
+	child := newID(c, listener.host.retain(), listener.cfg)
+	child.h = ev.NewID
+	child.state = StateRequested
+	child.info = ev.Info
+	child.request = ev
+	cookie, err := c.register(child)
+	if err != nil {
+		child.host.release()
+		return nil
+	}
+	child.cookie = cookie
+	ev.NewID.SetCookie(cookie)
+	if !q.put(child) {
+		go child.Close() // the listener closed meanwhile
+	}
+	return child
+}
+
+// inspect finds out where a request landed, and holds it against the
+// listener's binding.
+func (id *ID) inspect(listener Binding) error {
+	id.mu.Lock()
+	info := id.info
+	id.mu.Unlock()
+	if err := id.setInfo(info); err != nil {
+		return err
+	}
+	b, err := policy.CheckRequest(id.host, listener, id.kernelView(info))
+	if err != nil {
+		return err
+	}
+	id.setDecision(Decision{
+		Policy:  id.cfg.Policy,
+		Verdict: policy.Accepted,
+		Reason:  "the connection request landed here",
+		Binding: b,
+	})
+	id.setBinding(b)
+	return nil
+}
+
+// RequestData is the private data of the connection request behind an id that
+// a listener gave, as the wire has it: padded with zeros.
+func (id *ID) RequestData() []byte {
+	if id.request == nil {
+		return nil
+	}
+	return id.request.PrivateData
+}
+
+// requestQueue holds the requests that nobody has taken yet.
+type requestQueue struct {
+	ch    chan *ID
+	ended chan struct{}
+
+	mu    sync.Mutex
+	err   error // set when ended is closed
+	stats ListenStats
+}
+
+func newRequestQueue(n int) *requestQueue {
+	return &requestQueue{ch: make(chan *ID, n), ended: make(chan struct{})}
+}
+
+// reserve reports whether the queue has room; only the pump puts, so room that
+// it saw stays.
+func (q *requestQueue) reserve() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.err != nil {
+		return false
+	}
+	if len(q.ch) == cap(q.ch) {
+		q.stats.Dropped++
+		return false
+	}
+	return true
+}
+
+func (q *requestQueue) put(id *ID) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.err != nil {
+		return false
+	}
+	q.ch <- id
+	return true
+}
+
+func (q *requestQueue) get(ctx context.Context) (*ID, error) {
+	select {
+	case id := <-q.ch:
+		return id, nil
+	case <-q.ended:
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		return nil, q.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (q *requestQueue) refuse(err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.stats.Refused++
+	q.stats.LastRefusal = err
+}
+
+// fail wakes all waiters with err; what is queued stays for close.
+func (q *requestQueue) fail(err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.err == nil {
+		q.err = err
+		close(q.ended)
+	}
+}
+
+// close ends the queue and destroys what nobody took.
+func (q *requestQueue) close() {
+	q.fail(ErrClosed)
+	for {
+		select {
+		case id := <-q.ch:
+			id.Close()
+		default:
+			return
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package cm
+
+import (
+	"context"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// needTopo says which guest a test is for. On a machine that is no guest the
+// test is skipped; in a guest of another topology it must not have been chosen.
+func needTopo(t *testing.T, name string) {
+	t.Helper()
+	if os.Getenv("RAILBIND_GUEST") == "" {
+		t.Skipf("runs in the guest: ci/guest -topo %s", name)
+	}
+	require.Equal(t, name, os.Getenv("RAILBIND_TOPO"), "this test is for another topology")
+}
+
+// ip runs iproute2 and undoes with undo at the end, if that is given.
+func ip(t *testing.T, do string, undo ...string) {
+	t.Helper()
+	run(t, "ip "+do)
+	for _, u := range undo {
+		t.Cleanup(func() { run(t, "ip "+u) })
+	}
+}
+
+func run(t *testing.T, command string) string {
+	t.Helper()
+	f := strings.Fields(command)
+	out, err := exec.Command(f[0], f[1:]...).CombinedOutput()
+	require.NoError(t, err, "%s: %s", command, out)
+	return string(out)
+}
+
+func ap(s string) netip.AddrPort {
+	if s == "" {
+		return netip.AddrPort{}
+	}
+	return netip.MustParseAddrPort(s)
+}
+
+func within(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// newTestID makes an id that is closed at the end.
+func newTestID(t *testing.T, cfg IDConfig) *ID {
+	t.Helper()
+	id, err := NewID(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, id.Close()) })
+	return id
+}
