@@ -268,6 +268,11 @@ func (l DeviceList) Free() {
 	C.rdma_free_devices(l.p)
 }
 
+// Index returns the kernel's index of the context's device, -1 when unknown.
+//
+// Implements: int ibv_get_device_index(struct ibv_device *device)
+func (c Context) Index() int { return int(C.ibv_get_device_index(c.p.device)) }
+
 func toSock(a SockAddr) C.struct_rb_sockaddr {
 	return *(*C.struct_rb_sockaddr)(unsafe.Pointer(&a))
 }

@@ -52,6 +52,9 @@ func CMDevices() (DeviceList, []Context, error) {
 // Free does nothing in this build.
 func (DeviceList) Free() {}
 
+// Index returns -1 in this build.
+func (Context) Index() int { return -1 }
+
 // No id exists in this build, so none of its methods can be reached with one;
 // they say so all the same.
 
