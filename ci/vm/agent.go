@@ -247,7 +247,7 @@ func commandEnv(s setup) []string {
 	path := filepath.Join(s.Root, "bin") + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/go/bin"
 	// For our own look-up of the command.
 	_ = os.Setenv("PATH", path)
-	env := []string{"PATH=" + path, "HOME=/root", "USER=root", "LOGNAME=root", "SHELL=/bin/bash", "LANG=C.UTF-8"}
+	env := []string{"PATH=" + path, "HOME=/root", "USER=root", "LOGNAME=root", "SHELL=/bin/bash", "LANG=C.UTF-8", `PS1=\h:\w\$ `}
 	env = append(env, s.Env...)
 	return append(env,
 		"RAILBIND_GUEST=1",

@@ -120,6 +120,11 @@ func (d *driver) guests(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	if d.o.transport == "siw" {
+		if err := c.siw(ctx, d.root, k, d.say); err != nil {
+			return 0, err
+		}
+	}
 	railFiles, err := railPairs(d.o.hosts)
 	if err != nil {
 		return 0, err

@@ -214,7 +214,7 @@ func (c cache) apt(ctx context.Context, suite string) (*apt, error) {
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		return nil, errors.New("apt-get is missing, and kernels come from Debian packages; use a Debian machine or container")
 	}
-	mirror, err := mirror(ctx)
+	sources, err := sources(ctx, suite)
 	if err != nil {
 		return nil, err
 	}
@@ -224,16 +224,12 @@ func (c cache) apt(ctx context.Context, suite string) (*apt, error) {
 			return nil, err
 		}
 	}
-	signed := ""
-	const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
-	if _, err := os.Stat(keyring); err == nil {
-		signed = "[signed-by=" + keyring + "] "
-	}
 	list := filepath.Join(dir, "sources.list")
 	status := filepath.Join(dir, "status")
-	if err := errors.Join(
-		os.WriteFile(list, []byte("deb "+signed+mirror+" "+suite+" main\n"), 0o644),
-		os.WriteFile(status, nil, 0o644)); err != nil {
+	if err := os.WriteFile(list, []byte(sources), 0o644); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(status, nil, 0o644); err != nil {
 		return nil, err
 	}
 	a := &apt{suite: suite}
@@ -260,23 +256,50 @@ func (c cache) apt(ctx context.Context, suite string) (*apt, error) {
 	return a, nil
 }
 
-// mirror is the address of the machine's own Debian archive.
-func mirror(ctx context.Context) (string, error) {
+// sources lists a suite, and its security updates where it has them, on the
+// mirrors that the machine uses itself, or on the one in RAILBIND_MIRROR.
+func sources(ctx context.Context, suite string) (string, error) {
+	targets := ""
 	if m := os.Getenv("RAILBIND_MIRROR"); m != "" {
-		return m, nil
-	}
-	out, err := output(ctx, "", "apt-get", "indextargets",
-		"--format", "$(REPO_URI) $(COMPONENT)", "Created-By: Packages", "Origin: Debian")
-	if err != nil {
-		return "", err
-	}
-	for line := range strings.Lines(out) {
-		uri, component, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if component == "main" && !strings.Contains(uri, "security") {
-			return uri, nil
+		targets = m + " main\n"
+	} else {
+		var err error
+		targets, err = output(ctx, "", "apt-get", "indextargets",
+			"--format", "$(REPO_URI) $(COMPONENT)", "Created-By: Packages", "Origin: Debian")
+		if err != nil {
+			return "", err
 		}
 	}
-	return "", errors.New("apt knows no Debian archive; run apt-get update, or set RAILBIND_MIRROR to a Debian mirror")
+	options := ""
+	const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
+	if _, err := os.Stat(keyring); err == nil {
+		options = "[signed-by=" + keyring + "] "
+	}
+	return sourcesList(targets, suite, options)
+}
+
+// sourcesList turns lines of repository and component, as apt-get indextargets
+// gives them, into a sources.list for one suite.
+func sourcesList(targets, suite, options string) (string, error) {
+	var main, security string
+	for line := range strings.Lines(targets) {
+		uri, component, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch {
+		case component != "main":
+		case strings.Contains(uri, "security"):
+			security = uri
+		case main == "":
+			main = uri
+		}
+	}
+	if main == "" {
+		return "", errors.New("apt knows no Debian archive; run apt-get update, or set RAILBIND_MIRROR to a Debian mirror")
+	}
+	list := "deb " + options + main + " " + suite + " main\n"
+	if security != "" && suite != "sid" {
+		list += "deb " + options + security + " " + suite + "-security main\n"
+	}
+	return list, nil
 }
 
 // depends returns the first dependency of a package whose name starts with

@@ -159,7 +159,7 @@ func parseOptions(args []string, topos map[string]int) (options, error) {
 		if !o.shell {
 			return o, errors.New("no COMMAND; ci/guest -h explains")
 		}
-		o.command = []string{"bash"}
+		o.command = []string{"bash", "--norc"} // the caller's set-up is not for the guest
 	}
 	return o, nil
 }
