@@ -11,7 +11,7 @@ import (
 func TestAcceptance(t *testing.T) {
 	for _, s := range acceptance.Scenarios {
 		t.Run(s.String(), func(t *testing.T) {
-			acceptance.Run(t, s, func(t *testing.T) acceptance.Host { return newPair(t) })
+			acceptance.Run(t, s, newPair(t))
 		})
 	}
 }

@@ -24,49 +24,45 @@ type Host interface {
 	Calls() int
 }
 
-// Run checks one scenario under all policies, each on a fresh host.
-func Run(t *testing.T, s Scenario, fresh func(*testing.T) Host) {
-	for p, want := range map[policy.Policy]Want{policy.PinBound: s.Pin, policy.RequireRoute: s.Route, policy.FollowRoute: s.Follow} {
-		t.Run(p.String(), func(t *testing.T) { s.run(t, fresh(t), p, want) })
-	}
-	// Auto is PinBound or FollowRoute.
-	want := s.Follow
-	if b, err := netip.ParseAddr(s.Bind); err == nil && !b.IsUnspecified() || s.Bind == "" && s.Src != "" {
-		want = s.Pin
-	} else if b, err := netip.ParseAddrPort(s.Bind); err == nil && !b.Addr().IsUnspecified() {
-		want = s.Pin
-	}
-	t.Run("auto", func(t *testing.T) { s.run(t, fresh(t), policy.Auto, want) })
-}
-
-func (s Scenario) run(t *testing.T, h Host, p policy.Policy, want Want) {
+// Run checks one scenario on a fresh host, under all policies.
+func Run(t *testing.T, s Scenario, h Host) {
 	for _, c := range s.Setup {
 		require.NoError(t, h.IP(c), c)
 	}
 	for device, netdev := range s.RDMA {
 		h.AddRDMA(device, netdev)
 	}
-	r := policy.Request{
-		Policy: p, Src: addr(t, s.Src), Dst: addr(t, s.Dst), PortSpace: s.PortSpace,
-		AllowLocalCrossing: s.Crossing, RequireOnLinkRoute: s.OnLink,
-	}
+	var bound policy.Binding
 	if s.Bind != "" {
-		b, err := policy.ResolveBinding(h, addr(t, s.Bind))
+		var err error
+		bound, err = policy.ResolveBinding(h, addr(t, s.Bind))
 		if s.BindErr != nil {
 			require.ErrorIs(t, err, s.BindErr)
 			requireRefusal(t, err)
 			return
 		}
 		require.NoError(t, err)
-		r.Binding = b
 	}
 	for _, c := range s.AfterBind {
 		require.NoError(t, h.IP(c), c)
 	}
-	before := h.Calls()
-	d := policy.Decide(h, r)
-	require.Equal(t, h.Calls()-before, d.Lookups, "the decision counts its look-ups")
-	want.check(t, h, d)
+	auto := s.Follow
+	if src := addr(t, s.Src).Addr(); bound.State == policy.BoundDevice || bound.State == policy.Unbound && src.IsValid() {
+		auto = s.Pin
+	}
+	for p, want := range map[policy.Policy]Want{
+		policy.Auto: auto, policy.PinBound: s.Pin, policy.RequireRoute: s.Route, policy.FollowRoute: s.Follow,
+	} {
+		t.Run(p.String(), func(t *testing.T) {
+			before := h.Calls()
+			d := policy.Decide(h, policy.Request{
+				Policy: p, Binding: bound, Src: addr(t, s.Src), Dst: addr(t, s.Dst), PortSpace: s.PortSpace,
+				AllowLocalCrossing: s.Crossing, RequireOnLinkRoute: s.OnLink,
+			})
+			require.Equal(t, h.Calls()-before, d.Lookups, "the decision counts its look-ups")
+			want.check(t, h, d)
+		})
+	}
 }
 
 func (w Want) check(t *testing.T, h Host, d policy.Decision) {

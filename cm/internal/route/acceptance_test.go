@@ -21,7 +21,7 @@ func TestAcceptance(t *testing.T) {
 				}
 				t.Skipf("this kernel makes no link of kind %s", s.Needs)
 			}
-			acceptance.Run(t, s, func(t *testing.T) acceptance.Host { return newPair(t) })
+			acceptance.Run(t, s, newPair(t))
 		})
 	}
 }

@@ -67,28 +67,53 @@ func (s *space) do(f func()) {
 }
 
 // IP runs one ip command in the namespace.
-func (s *space) IP(command string) error {
-	// Duplicate address detection would keep an address tentative for a second.
-	if strings.HasPrefix(command, "addr") && !strings.Contains(command, "del") && strings.Contains(command, "::") {
-		command += " nodad"
-	}
-	if strings.Contains(command, "::") {
-		command = "-6 " + command
-	}
-	var out []byte
-	var err error
-	s.do(func() { out, err = exec.Command("ip", strings.Fields(command)...).CombinedOutput() })
-	if err != nil {
-		return fmt.Errorf("ip %s: %w: %s", command, err, out)
-	}
-	return nil
-}
+func (s *space) IP(command string) error { return s.batch(command) }
 
+// ip runs commands, in order, in as few processes as possible.
 func (s *space) ip(t testing.TB, commands ...string) {
 	t.Helper()
-	for _, c := range commands {
-		require.NoError(t, s.IP(c))
+	require.NoError(t, s.batch(commands...))
+}
+
+func (s *space) batch(commands ...string) error {
+	var lines strings.Builder
+	flush := func() error {
+		if lines.Len() == 0 {
+			return nil
+		}
+		defer lines.Reset()
+		return s.run(lines.String(), "-batch", "-")
 	}
+	for _, c := range commands {
+		// Duplicate address detection would keep an address tentative for a second.
+		if strings.HasPrefix(c, "addr") && !strings.Contains(c, "del") && strings.Contains(c, "::") {
+			c += " nodad"
+		}
+		// Not every command takes the family from its addresses.
+		if strings.HasPrefix(c, "rule") && strings.Contains(c, "::") || strings.Contains(c, "default") {
+			if err := flush(); err != nil {
+				return err
+			}
+			if err := s.run("", append([]string{"-6"}, strings.Fields(c)...)...); err != nil {
+				return err
+			}
+			continue
+		}
+		lines.WriteString(c + "\n")
+	}
+	return flush()
+}
+
+func (s *space) run(stdin string, args ...string) error {
+	cmd := exec.Command("ip", args...)
+	cmd.Stdin = strings.NewReader(stdin)
+	var out []byte
+	var err error
+	s.do(func() { out, err = cmd.CombinedOutput() })
+	if err != nil {
+		return fmt.Errorf("ip %s: %w: %s\n%s", strings.Join(args, " "), err, out, stdin)
+	}
+	return nil
 }
 
 // sysctl writes a file below /proc/sys/net of the namespace.
@@ -105,14 +130,16 @@ func newPair(t testing.TB) *space {
 	t.Helper()
 	s := newSpace(t)
 	s.devices = acceptance.Pair()
+	var commands []string
 	for i, rail := range []string{"a", "b", "c"} {
-		s.ip(t,
+		commands = append(commands,
 			fmt.Sprintf("link add %s0 mtu %d type veth peer name %s1 mtu 4200", rail, []int{4200, 2200, 1500}[i], rail),
 			fmt.Sprintf("link set %s1 up", rail),
 			fmt.Sprintf("link set %s0 up", rail),
 			fmt.Sprintf("addr add 10.%d.0.1/24 dev %s0", i+1, rail),
 			fmt.Sprintf("addr add fd0%d::1/64 dev %s0", i+1, rail))
 	}
+	s.ip(t, commands...)
 	return s
 }
 
