@@ -36,10 +36,15 @@ uptime() {
 # transport, and the modules named.
 load_rdma() {
 	case $RAILBIND_TRANSPORT in
-	rxe) set -- crc32_generic rdma_rxe "$@" ;; # rxe needs some crc32, and does not ask for one
-	siw) set -- crc32c_generic siw "$@" ;;
+	rxe) crc=crc32_generic && set -- rdma_rxe "$@" ;;
+	siw) crc=crc32c_generic && set -- siw "$@" ;;
 	*) fail "unknown transport $RAILBIND_TRANSPORT" ;;
 	esac
+	# Older kernels have checksums as modules, which the transports look up by
+	# name and do not depend on.
+	for module in "/lib/modules/$RAILBIND_KERNEL/kernel/crypto/$crc".ko*; do
+		[ -e "$module" ] && set -- "$crc" "$@"
+	done
 	modprobe -a ib_uverbs rdma_ucm "$@"
 	eventually "no /dev/infiniband/rdma_cm" test -c /dev/infiniband/rdma_cm
 }

@@ -77,19 +77,7 @@ func (a *agent) serve() error {
 	if err := a.topology(s); err != nil {
 		return err
 	}
-	var u syscall.Utsname
-	if err := syscall.Uname(&u); err != nil {
-		return err
-	}
-	var release []byte
-	for _, c := range u.Release {
-		if c == 0 {
-			break
-		}
-		release = append(release, byte(c))
-	}
-	a.env = append(a.env, "RAILBIND_KERNEL="+string(release))
-	if err := a.link.sendJSON(kindReady, ready{Release: string(release)}); err != nil {
+	if err := a.link.send(kindReady, nil); err != nil {
 		return err
 	}
 	var r run
@@ -253,7 +241,8 @@ func commandEnv(s setup) []string {
 		"RAILBIND_GUEST=1",
 		"RAILBIND_TOPO="+s.Topo,
 		fmt.Sprintf("RAILBIND_HOST=%d", s.Host),
-		"RAILBIND_TRANSPORT="+s.Transport)
+		"RAILBIND_TRANSPORT="+s.Transport,
+		"RAILBIND_KERNEL="+filepath.Base(s.Modules))
 }
 
 // topology runs the topology's script; what it prints goes to the driver's log.

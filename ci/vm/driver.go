@@ -347,9 +347,7 @@ func (h *host) listen(link io.Reader) {
 		}
 		switch k {
 		case kindReady:
-			var r ready
-			_ = json.Unmarshal(payload, &r)
-			h.d.trace("host %d: topology %s stands, kernel %s", h.number, h.d.o.topo, r.Release)
+			h.d.trace("host %d: topology %s stands", h.number, h.d.o.topo)
 			close(h.ready)
 		case kindStarted:
 			h.d.trace("host %d: command started", h.number)

@@ -23,7 +23,7 @@ const (
 	kindStop   kind = 'T' // SIGTERM to the command and its group
 
 	// Agent to driver.
-	kindReady   kind = 'R' // ready, JSON: the topology stands
+	kindReady   kind = 'R' // the topology stands
 	kindStarted kind = 'P' // the command runs, and its -ready check held
 	kindStdout  kind = 'O'
 	kindStderr  kind = 'E'
@@ -42,8 +42,7 @@ type setup struct {
 	Topo      string
 	Transport string
 	Modules   string // folder of the kernel's modules, on the host
-	Out       bool   // a writable folder is shared
-	OutDir    string
+	OutDir    string // folder shared for writing, if any
 	Env       []string
 }
 
@@ -54,10 +53,6 @@ type run struct {
 	TTY   bool
 	Stdin bool
 	Size  winsize
-}
-
-type ready struct {
-	Release string // uname -r
 }
 
 type exit struct {

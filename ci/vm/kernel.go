@@ -115,19 +115,27 @@ func (c cache) fetchKernel(ctx context.Context, series, dir string) (kernel, err
 	if err := errors.Join(os.RemoveAll(tmp), os.RemoveAll(dir), os.MkdirAll(tmp, 0o755)); err != nil {
 		return kernel{}, err
 	}
-	if err := apt.unpack(ctx, filepath.Join(tmp, "deb"), name); err != nil {
+	pkgs := []string{name}
+	// Newer packages only refer to those that hold the files.
+	for _, part := range []string{"linux-base-", "linux-binary-", "linux-modules-"} {
+		if p, _, err := apt.depends(ctx, name, part+k.Release); err == nil {
+			pkgs = append(pkgs, p)
+		}
+	}
+	deb := filepath.Join(tmp, "deb")
+	if err := apt.unpack(ctx, deb, pkgs...); err != nil {
 		return kernel{}, err
 	}
-	bzImage, err := os.ReadFile(filepath.Join(tmp, "deb/boot/vmlinuz-"+k.Release))
+	bzImage, err := readFirst(deb, "boot/vmlinuz-*", "usr/lib/modules/*/vmlinuz", "usr/lib/linux/*/vmlinuz*")
 	if err != nil {
 		return kernel{}, err
 	}
 	if err := writeImage(bzImage, filepath.Join(tmp, "kernel")); err != nil {
 		return kernel{}, err
 	}
-	modules := filepath.Join(tmp, "deb/lib/modules")
+	modules := filepath.Join(deb, "lib/modules")
 	if _, err := os.Stat(modules); err != nil {
-		modules = filepath.Join(tmp, "deb/usr/lib/modules")
+		modules = filepath.Join(deb, "usr/lib/modules")
 	}
 	if err := os.Rename(modules, filepath.Join(tmp, "modules")); err != nil {
 		return kernel{}, err
@@ -139,13 +147,27 @@ func (c cache) fetchKernel(ctx context.Context, series, dir string) (kernel, err
 	if err != nil {
 		return kernel{}, err
 	}
-	if err := os.RemoveAll(filepath.Join(tmp, "deb")); err != nil {
+	if err := os.RemoveAll(deb); err != nil {
 		return kernel{}, err
 	}
 	if err := os.WriteFile(filepath.Join(tmp, "kernel.json"), text, 0o644); err != nil {
 		return kernel{}, err
 	}
 	return k, os.Rename(tmp, dir)
+}
+
+// readFirst reads the first file in dir that matches a pattern.
+func readFirst(dir string, patterns ...string) ([]byte, error) {
+	for _, p := range patterns {
+		files, err := filepath.Glob(filepath.Join(dir, p))
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range files {
+			return os.ReadFile(f)
+		}
+	}
+	return nil, fmt.Errorf("the package has no file %s", strings.Join(patterns, " or "))
 }
 
 // writeImage writes what QEMU boots: unpacked where we can, else as it is.
