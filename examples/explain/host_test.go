@@ -1,0 +1,65 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// needNoRDMA says which machine a test is for: the guest `bare`, or one without
+// RDMA anyway.
+func needNoRDMA(t *testing.T) {
+	t.Helper()
+	if devices, err := os.ReadDir("/sys/class/infiniband"); err == nil && len(devices) > 0 {
+		require.Empty(t, os.Getenv("RAILBIND_GUEST"), "this test is for a guest without RDMA")
+		t.Skip("this machine has RDMA")
+	}
+}
+
+func TestNoRDMA(t *testing.T)     { testNoRDMA(t) }
+func TestBareNoRDMA(t *testing.T) { testNoRDMA(t) }
+
+// Without RDMA nothing is decided, whatever is asked, and the routes are still
+// told.
+func testNoRDMA(t *testing.T) {
+	needNoRDMA(t)
+	for _, args := range []string{
+		"127.0.0.1:7471", "-bind 127.0.0.1 127.0.0.1", "-bind rxe0 127.0.0.1", "-src 127.0.0.1 -policy pin 127.0.0.1",
+		"-resolve ::1", "-bind fd00::1 127.0.0.1",
+	} {
+		t.Run(args, func(t *testing.T) {
+			var out, errs strings.Builder
+			require.Equal(t, statusUnknown, run(t.Context(), strings.Fields(args), &out, &errs))
+			require.Regexp(t, `(?m)^verdict +undecided$`, out.String())
+			require.Regexp(t, `(?m)^because +.*RDMA`, out.String())
+			require.Regexp(t, `(?m)^to do +.*modprobe`, out.String())
+			if strings.HasSuffix(strings.Split(args, ":")[0], "127.0.0.1") { // ::1 needs IPv6 on this machine
+				require.Regexp(t, `(?m)^host route .*127.0.0.1.*local, dev lo`, out.String())
+			}
+
+			out.Reset()
+			require.Equal(t, statusUnknown, run(t.Context(), append([]string{"-json"}, strings.Fields(args)...), &out, &errs))
+			m := parseJSON(t, out.String())
+			require.Equal(t, "undecided", m["verdict"])
+			require.Equal(t, "ErrNoRDMA", m["error"])
+			require.Equal(t, "ENODEV", m["errno"])
+			require.Nil(t, m["resolved"])
+			require.Empty(t, errs.String())
+		})
+	}
+}
+
+// parseJSON reads the program's output and wants every key of its contract.
+func parseJSON(t *testing.T, s string) map[string]any {
+	t.Helper()
+	var m map[string]any
+	require.NoError(t, json.Unmarshal([]byte(s), &m))
+	for _, key := range []string{"policy", "verdict", "error", "errno", "overridden", "assumed_on_link", "binding",
+		"effective_route", "host_route", "resolved"} {
+		require.Contains(t, m, key)
+	}
+	return m
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/railbind/railbind/cm/policy"
+)
+
+func TestOptions(t *testing.T) {
+	ap := netip.MustParseAddrPort
+	for _, c := range []struct {
+		args string
+		want options
+	}{
+		{"10.0.0.2", options{dst: ap("10.0.0.2:0")}},
+		{"10.0.0.2:7471", options{dst: ap("10.0.0.2:7471")}},
+		{"fd00::2", options{dst: ap("[fd00::2]:0")}},
+		{"[fd00::2]", options{dst: ap("[fd00::2]:0")}},
+		{"[fe80::2%a0]:7471", options{dst: ap("[fe80::2%a0]:7471")}},
+		{"-bind 10.0.0.1 -policy route -resolve -json 10.0.0.2", options{
+			bind: ap("10.0.0.1:0"), policy: policy.RequireRoute, resolve: true, json: true, dst: ap("10.0.0.2:0"),
+		}},
+		{"-bind rxe0 -src 10.0.0.1:99 10.0.0.2", options{device: "rxe0", src: ap("10.0.0.1:99"), dst: ap("10.0.0.2:0")}},
+		{"-bind eth0.100 10.0.0.2", options{device: "eth0.100", dst: ap("10.0.0.2:0")}},
+		{"-bind 0.0.0.0:7000 10.0.0.2", options{bind: ap("0.0.0.0:7000"), dst: ap("10.0.0.2:0")}},
+	} {
+		got, err := parse(strings.Fields(c.args))
+		require.NoError(t, err, c.args)
+		require.Equal(t, c.want, got, c.args)
+	}
+}
+
+func TestMisuse(t *testing.T) {
+	for _, args := range []string{
+		"", "a b", "nonsense", "10.0.0.300", "10.0.0.1:99999", "fd00::2:x", "-bind 10.0.0.300 10.0.0.2", "-bind fd00::g 10.0.0.2",
+		"-src rxe0 10.0.0.2", "-policy none 10.0.0.2", "-nonsense 10.0.0.2", "10.0.0.2 -json",
+	} {
+		t.Run(args, func(t *testing.T) {
+			var out, errs strings.Builder
+			require.Equal(t, statusMisuse, run(t.Context(), strings.Fields(args), &out, &errs))
+			require.Empty(t, out.String())
+			require.Contains(t, errs.String(), "rb-explain: ")
+		})
+	}
+}
+
+func TestHelp(t *testing.T) {
+	var out, errs strings.Builder
+	require.Equal(t, statusAccepted, run(t.Context(), []string{"-h"}, &out, &errs))
+	require.Equal(t, usage, out.String())
+	require.Empty(t, errs.String())
+}
