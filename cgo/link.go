@@ -7,3 +7,6 @@ package cgo
 #cgo CFLAGS: -std=gnu11 -O2 -Wall -Wextra -Wno-unused-parameter
 */
 import "C"
+
+// Available tells whether this build has the libraries at all.
+const Available = true

@@ -200,6 +200,14 @@ int rb_destroy_channel(struct ibv_comp_channel *ch)
 	return rb_ret(ibv_destroy_comp_channel(ch));
 }
 
+/* fcntl is variadic. The copy shares the status flags, O_NONBLOCK included. */
+int rb_dup_fd(int fd)
+{
+	int r = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+
+	return r < 0 ? rb_errno() : r;
+}
+
 /* Fetches up to cap events, copies their CQs' cookies and acknowledges each at
  * once: ibv_destroy_cq waits for every event that was fetched, and after the
  * acknowledgement the CQ may be gone, so nothing but the cookie leaves here.

@@ -54,6 +54,7 @@ int rb_fork_enabled(void);
 
 struct rb_channel_r rb_create_channel(struct ibv_context *c);
 int rb_destroy_channel(struct ibv_comp_channel *ch);
+int rb_dup_fd(int fd);
 int rb_channel_events(struct ibv_comp_channel *ch, uint64_t *cookies, int cap);
 
 struct rb_cq_r rb_create_cq(struct ibv_context *c, int cqe, uint64_t cookie,

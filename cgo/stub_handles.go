@@ -19,3 +19,6 @@ func (MR) IsNil() bool          { return true }
 func (CompChannel) IsNil() bool { return true }
 func (CQ) IsNil() bool          { return true }
 func (QP) IsNil() bool          { return true }
+
+// Available tells whether this build has the libraries at all.
+const Available = false

@@ -41,7 +41,7 @@ func (PD) CreateQP(*QPInitAttr) (QP, error) { return QP{}, unsupported("ibv_crea
 func (MR) Dereg() error { return unsupported("ibv_dereg_mr") }
 func ForkEnabled() bool { return false }
 
-func (CompChannel) FD() uintptr                  { return ^uintptr(0) }
+func (CompChannel) DupFD() (uintptr, error)      { return 0, unsupported("fcntl") }
 func (CompChannel) Events([]uint64) (int, error) { return 0, unsupported("ibv_get_cq_event") }
 func (CompChannel) Destroy() error               { return unsupported("ibv_destroy_comp_channel") }
 

@@ -234,8 +234,12 @@ func (c Context) CreateCompChannel() (CompChannel, error) {
 	return CompChannel{r.p}, check("ibv_create_comp_channel", int(r.err))
 }
 
-// FD returns the channel's descriptor, which stays the channel's.
-func (h CompChannel) FD() uintptr { return uintptr(h.p.fd) }
+// DupFD duplicates the channel's descriptor, which becomes readable when an
+// event waits. The duplicate is non-blocking too, and the caller's to close.
+func (h CompChannel) DupFD() (uintptr, error) {
+	fd := int(C.rb_dup_fd(h.p.fd))
+	return uintptr(fd), check("fcntl", fd)
+}
 
 // Events fetches queued completion events, acknowledges them, and writes the
 // cookies of their CQs into cookies. It returns 0 where none is queued.

@@ -1,0 +1,194 @@
+package ibv
+
+import (
+	"runtime"
+	"unsafe"
+
+	"github.com/railbind/railbind/cgo"
+)
+
+// BatchConfig says how a batch is made.
+type BatchConfig struct {
+	// Requests is how many work requests the batch has. Default 1.
+	Requests int
+	// SGEs is the room for pieces of memory in each request. Default 1, at most
+	// what the queue pair was granted.
+	SGEs int
+	// Inline is the room for inline data in each request, in bytes, for
+	// SendInline and WriteInline. Default 0, at most what the queue pair was granted.
+	Inline int
+}
+
+// batch is what SendBatch and RecvBatch share: a chain of requests in C memory,
+// prepared once and posted in one crossing as often as one likes. The memory
+// needs no Close: the device never looks at it after a post returned.
+type batch struct {
+	q    *QP
+	mem  *cgo.Memory
+	hdr  *cgo.Batch
+	sges []cgo.SGE
+	refs []*batchUse // of each SGE; nil where it is unused
+	per  int         // SGEs of each request
+	n    int         // requests
+
+	used []*batchUse
+	cuse []cgo.BatchUse // the same for C
+}
+
+// batchUse is a memory region that SGEs of the batch name.
+type batchUse struct {
+	*use
+	refs int // how many SGEs
+	at   int // index in used
+}
+
+// layout carves the batch's C memory: header, requests, SGEs, uses, inline data.
+func (b *batch) init(q *QP, cfg BatchConfig, wrSize uintptr) (wrs, inline unsafe.Pointer, err error) {
+	const line = 64
+	b.q, b.n, b.per = q, cfg.Requests, cfg.SGEs
+	sges := cfg.Requests * cfg.SGEs
+	head := uintptr(line)
+	atSGE := head + (uintptr(cfg.Requests)*wrSize+line-1)&^(line-1)
+	atUse := atSGE + uintptr(sges)*unsafe.Sizeof(cgo.SGE{})
+	atInline := atUse + uintptr(sges)*unsafe.Sizeof(cgo.BatchUse{})
+	b.mem, err = cgo.Alloc(int(atInline) + cfg.Requests*cfg.Inline)
+	if err != nil {
+		return nil, nil, fail("make batch", q.node.name, err)
+	}
+	base := b.mem.Pointer()
+	b.hdr = (*cgo.Batch)(base)
+	b.sges = unsafe.Slice((*cgo.SGE)(unsafe.Add(base, atSGE)), sges)
+	b.cuse = unsafe.Slice((*cgo.BatchUse)(unsafe.Add(base, atUse)), sges)
+	b.refs = make([]*batchUse, sges)
+	*b.hdr = cgo.Batch{QP: q.rec.Addr(), Uses: uintptr(unsafe.Add(base, atUse))}
+	return unsafe.Add(base, head), unsafe.Add(base, atInline), nil
+}
+
+func (cfg *BatchConfig) check(op string, q *QP, most QPCap, sges int) error {
+	if cfg.Requests == 0 {
+		cfg.Requests = 1
+	}
+	if cfg.SGEs == 0 {
+		cfg.SGEs = min(1, sges)
+	}
+	if cfg.Requests < 0 || cfg.Requests > 1<<24 {
+		return invalid(op, q.node.name, ErrInvalid, "%d requests", cfg.Requests)
+	}
+	if cfg.SGEs < 0 || cfg.SGEs > sges {
+		return invalid(op, q.node.name, ErrTooManySGE, "asked for %d, the queue pair was granted %d", cfg.SGEs, sges)
+	}
+	if cfg.Inline < 0 || cfg.Inline > most.MaxInline {
+		return invalid(op, q.node.name, ErrInlineTooLong, "asked for %d bytes, the queue pair was granted %d", cfg.Inline, most.MaxInline)
+	}
+	return nil
+}
+
+// Len is how many requests the batch has.
+func (b *batch) Len() int {
+	if b == nil {
+		return 0
+	}
+	return b.n
+}
+
+// setSGE points SGE k, of request i, to s. need is a right the region must have.
+func (b *batch) setSGE(op string, i, k int, s SGE, need Access) error {
+	m := s.MR
+	r := b.refs[k]
+	if r == nil || r.mr != m {
+		var err error
+		if r, err = b.bind(op, i, k, m); err != nil {
+			return err
+		}
+	}
+	if uint(s.Offset) > uint(len(m.mem)) || uint(s.Length) > uint(len(m.mem)-s.Offset) {
+		return b.outOfRange(op, i, s)
+	}
+	if need&^m.access != 0 {
+		return invalid(op, b.q.node.name, ErrAccess, "%s has %v, this needs %v", m.node.name, m.access, need)
+	}
+	sge := &b.sges[k]
+	sge.Addr = m.addr + uint64(s.Offset)
+	sge.Length = uint32(s.Length)
+	sge.LKey = m.lkey
+	return nil
+}
+
+func (b *batch) outOfRange(op string, i int, s SGE) error {
+	return invalid(op, b.q.node.name, ErrOutOfRange, "request %d: %d bytes at offset %d of %s", i, s.Length, s.Offset, s.MR.node.name)
+}
+
+// bind notes that SGE k names region m now.
+func (b *batch) bind(op string, i, k int, m *MR) (*batchUse, error) {
+	var r *batchUse
+	for _, u := range b.used {
+		if u.mr == m {
+			r = u
+			break
+		}
+	}
+	if r == nil {
+		u, err := b.q.use(op, m)
+		if err != nil {
+			return nil, err
+		}
+		r = &batchUse{use: u}
+	}
+	b.unbind(k)
+	if r.refs == 0 {
+		r.at = len(b.used)
+		b.used = append(b.used, r)
+		b.cuse[r.at] = cgo.BatchUse{Use: r.rec.Addr()}
+		b.hdr.NumUses = uint32(len(b.used))
+	}
+	r.refs++
+	b.refs[k] = r
+	b.cuse[r.at].Last = max(b.cuse[r.at].Last, uint32(i))
+	return r, nil
+}
+
+// unbind forgets what SGE k names.
+func (b *batch) unbind(k int) {
+	r := b.refs[k]
+	if r == nil {
+		return
+	}
+	b.refs[k] = nil
+	if r.refs--; r.refs > 0 {
+		return
+	}
+	last := len(b.used) - 1
+	b.used[r.at], b.cuse[r.at] = b.used[last], b.cuse[last]
+	b.used[r.at].at = r.at
+	b.used = b.used[:last]
+	b.hdr.NumUses = uint32(last)
+}
+
+// check refuses indices and objects that would write outside the batch.
+func (b *batch) check(op string, i int) error {
+	if b == nil || b.hdr == nil {
+		return &Error{Op: op, Object: "nil batch", Kind: ErrClosed}
+	}
+	if uint(i) >= uint(b.n) {
+		return invalid(op, b.q.node.name, ErrInvalid, "request %d of a batch of %d", i, b.n)
+	}
+	return nil
+}
+
+// span refuses ranges that leave the batch.
+func (b *batch) span(op string, from, n int) error {
+	if b == nil || b.hdr == nil {
+		return &Error{Op: op, Object: "nil batch", Kind: ErrClosed}
+	}
+	if uint(from) > uint(b.n) || uint(n) > uint(b.n-from) {
+		return invalid(op, b.q.node.name, ErrInvalid, "requests %d to %d of a batch of %d", from, from+n, b.n)
+	}
+	return nil
+}
+
+// alive keeps what C was given an address of.
+func (b *batch) alive() {
+	runtime.KeepAlive(b.mem)
+	runtime.KeepAlive(b.q.rec)
+	runtime.KeepAlive(b.used)
+}

@@ -1,0 +1,204 @@
+package ibv
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+	"unsafe"
+
+	"github.com/railbind/railbind/cgo"
+)
+
+// CQ is a completion queue. Safe for concurrent use; several goroutines may
+// poll and wait, and each completion goes to one of them.
+type CQ struct {
+	node      *node
+	h         cgo.CQ
+	rec       *cgo.CQRecord
+	ctx       *Context
+	pump      *pump // nil without a channel
+	bell      *bell
+	cookie    uint64
+	solicited bool
+	size      int
+
+	destroy   func() error
+	errClosed error
+	errFailed error
+}
+
+// CQConfig says how a CQ is made.
+type CQConfig struct {
+	// Size is how many completions it has room for at least; more than it
+	// holds at once is fatal for its queue pairs. Default 256; the device may
+	// grant more, see CQ.Size.
+	Size int
+	// Channel carries the CQ's notifications; without one the CQ can be polled
+	// and not waited for.
+	Channel *CompChannel
+	// Vector is the interrupt vector, below the device's number of them. Default 0.
+	Vector int
+	// SolicitedOnly lets Wait sleep until a message that the sender marked
+	// Solicited arrived, or an error.
+	SolicitedOnly bool
+}
+
+func (c *CQ) life() *node {
+	if c == nil {
+		return nil
+	}
+	return c.node
+}
+
+// CreateCQ creates a completion queue.
+//
+// Implements: struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context, struct ibv_comp_channel *channel, int comp_vector)
+func (c *Context) CreateCQ(cfg CQConfig) (*CQ, error) {
+	const op = "create CQ"
+	if err := c.life().enter(op); err != nil {
+		return nil, err
+	}
+	defer c.node.leave()
+	if cfg.Size == 0 {
+		cfg.Size = 256
+	}
+	if cfg.Size < 0 || cfg.Size > 1<<30 {
+		return nil, invalid(op, c.name, ErrInvalid, "size %d", cfg.Size)
+	}
+	cq := &CQ{ctx: c, solicited: cfg.SolicitedOnly}
+	parents := []*node{c.node}
+	var ch cgo.CompChannel
+	if cfg.Channel != nil {
+		if err := cfg.Channel.life().enter(op); err != nil {
+			return nil, err
+		}
+		defer cfg.Channel.node.leave()
+		if err := sameContext(op, c.name, c, cfg.Channel.ctx); err != nil {
+			return nil, err
+		}
+		ch = cfg.Channel.h
+		parents = append(parents, cfg.Channel.node)
+		cq.pump, cq.bell = cfg.Channel.pump, newBell()
+		cq.cookie = cq.pump.add(cq.bell)
+	}
+	h, err := c.h.CreateCQ(cfg.Size, cq.cookie, ch, cfg.Vector)
+	if err != nil {
+		cq.silence()
+		return nil, fail(op, c.name, err)
+	}
+	if err := cq.finish(h, h.Destroy, parents...); err != nil {
+		_ = h.Destroy()
+		cq.silence()
+		return nil, fail(op, c.name, err)
+	}
+	return watch(cq, cq.node), nil
+}
+
+// finish completes a CQ around its handle.
+func (c *CQ) finish(h cgo.CQ, destroy func() error, parents ...*node) error {
+	rec, err := cgo.NewCQRecord(h)
+	if err != nil {
+		return err
+	}
+	c.h, c.rec, c.destroy, c.size = h, rec, destroy, h.Size()
+	c.node = newNode(fmt.Sprintf("CQ of %d on %s", c.size, c.ctx.name), rec, parents...)
+	c.errClosed = &Error{Op: "poll", Object: c.node.name, Kind: ErrClosed}
+	c.errFailed = &Error{Op: "poll", Object: c.node.name, Kind: ErrCQFailed}
+	return nil
+}
+
+func (c *CQ) silence() {
+	if c.pump != nil {
+		c.pump.remove(c.cookie)
+	}
+}
+
+// Size is how many completions the CQ has room for.
+func (c *CQ) Size() int {
+	if c == nil {
+		return 0
+	}
+	return c.size
+}
+
+// Close destroys the CQ and wakes those who wait for it; a *BusyError names the
+// queue pairs that are left on it.
+//
+// Implements: int ibv_destroy_cq(struct ibv_cq *cq)
+func (c *CQ) Close() error {
+	return c.life().close(func() error {
+		c.rec.Shut()
+		if err := c.destroy(); err != nil {
+			c.rec.Reopen()
+			return fail("destroy CQ", c.node.name, err)
+		}
+		c.silence()
+		return nil
+	})
+}
+
+// Poll takes up to len(wcs) completions off the queue and returns how many;
+// none is 0 and no error. It does not block and does not allocate. The error
+// matches ErrClosed or ErrCQFailed.
+//
+// Implements: int ibv_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
+func (c *CQ) Poll(wcs []WC) (int, error) {
+	if c == nil || c.rec == nil {
+		return 0, errNilCQ
+	}
+	if len(wcs) == 0 {
+		return 0, nil
+	}
+	n := c.rec.Poll((*cgo.WC)(unsafe.Pointer(unsafe.SliceData(wcs))), len(wcs))
+	if n < 0 {
+		return 0, c.pollError(n)
+	}
+	return n, nil
+}
+
+var errNilCQ error = &Error{Op: "poll", Object: "nil CQ", Kind: ErrClosed}
+
+func (c *CQ) pollError(n int) error {
+	switch syscall.Errno(-n) {
+	case syscall.EBADF:
+		return c.errClosed
+	case syscall.EIO:
+		return c.errFailed
+	}
+	return &Error{Op: "poll", Object: c.node.name, Err: syscall.Errno(-n)}
+}
+
+// Wait is Poll that waits for the first completion: it returns at least one, or
+// an error, which is the context's when that ends first. It does not spin and
+// does not allocate. Completions that are there are returned whatever the
+// context says.
+//
+// Implements: int ibv_req_notify_cq(struct ibv_cq *cq, int solicited_only)
+func (c *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
+	if c == nil || c.rec == nil {
+		return 0, errNilCQ
+	}
+	if c.bell == nil {
+		return 0, &Error{Op: "wait", Object: c.node.name, Kind: ErrNoChannel}
+	}
+	if len(wcs) == 0 {
+		return 0, &Error{Op: "wait", Object: c.node.name, Kind: ErrInvalid, Hint: "no room for a completion"}
+	}
+	c.bell.join()
+	defer c.bell.leave()
+	for {
+		n := c.rec.PollArm((*cgo.WC)(unsafe.Pointer(unsafe.SliceData(wcs))), len(wcs), c.solicited)
+		switch {
+		case n > 0:
+			return n, nil
+		case n < 0:
+			return 0, c.pollError(n)
+		}
+		if err := c.bell.wait(ctx, c.node.done); err != nil {
+			if err == ErrClosed {
+				err = c.errClosed
+			}
+			return 0, err
+		}
+	}
+}

@@ -1,0 +1,31 @@
+// Package ibv is the verbs API: devices, protection domains, memory regions,
+// completion queues and queue pairs, without a connection manager. Package cm
+// builds on it; address exchange by hand works too.
+//
+// # Ownership
+//
+// Objects form a tree: a Context owns PDs, completion channels and CQs, a PD
+// owns memory regions and queue pairs, and a queue pair also hangs on its CQs. A
+// child holds its parents. Close is idempotent, safe on nil and for concurrent
+// use, and waits for the calls in flight; where children are left it refuses
+// with a *BusyError that names them. Calls on an object that is nil, zero or
+// closed return an error that matches ErrClosed, also while another goroutine
+// closes it.
+//
+// Nothing is freed behind the program's back: an object that is dropped without
+// Close stays, and with it the memory that a device may write. Objects and
+// TraceObjects help to find such leaks.
+//
+// # Memory in flight
+//
+// A memory region that a posted request uses cannot be closed (ErrBusy) until
+// the request's completion was polled, or its queue pair was closed. Receives
+// complete in order; a send's completion also retires the unsignalled sends
+// before it. After an error of the queue pair, sends whose success nobody
+// reported keep their regions busy until the queue pair is closed.
+//
+// # Errors
+//
+// Errors match, with errors.Is, a sentinel of this package where there is one
+// and the errno that a C program would have seen.
+package ibv

@@ -1,0 +1,140 @@
+package ibv
+
+// Opcode is what a SendWR asks for.
+type Opcode uint8
+
+// Operations of the send queue. The zero value is a SEND.
+const (
+	OpSend Opcode = iota
+	OpSendImm
+	OpWrite
+	OpWriteImm
+	OpRead
+	OpCompareSwap
+	OpFetchAdd
+)
+
+func (o Opcode) String() string {
+	return name("Opcode", map[Opcode]string{OpSend: "SEND", OpSendImm: "SEND_WITH_IMM", OpWrite: "WRITE",
+		OpWriteImm: "WRITE_WITH_IMM", OpRead: "READ", OpCompareSwap: "COMPARE_SWAP", OpFetchAdd: "FETCH_ADD"}, o)
+}
+
+// SendWR is one request for the send queue, for those who do not need the speed
+// of a SendBatch. Which fields count is the operation's matter.
+type SendWR struct {
+	ID     uint64
+	Op     Opcode
+	Flags  SendFlags
+	SGEs   []SGE  // local memory
+	Inline []byte // instead of SGEs, for OpSend and OpWrite
+	Remote Remote // all but the SENDs
+	Imm    uint32 // host order
+
+	Compare, Swap uint64 // OpCompareSwap
+	Add           uint64 // OpFetchAdd
+}
+
+// Set makes request i what w says.
+func (b *SendBatch) Set(i int, w SendWR) error {
+	if err := b.check("set request", i); err != nil {
+		return err
+	}
+	var err error
+	switch {
+	case w.Inline != nil && (w.Op == OpSend || w.Op == OpWrite) && len(w.SGEs) == 0:
+		if w.Op == OpSend {
+			err = b.SendInline(i, w.Inline)
+		} else {
+			err = b.WriteInline(i, w.Remote, w.Inline)
+		}
+	case w.Inline != nil:
+		err = invalid("set request", b.q.node.name, ErrInvalid, "inline data goes with SEND and WRITE, and without SGEs, not with %v", w.Op)
+	case w.Op == OpSend:
+		err = b.Send(i, w.SGEs...)
+	case w.Op == OpSendImm:
+		err = b.SendImm(i, w.Imm, w.SGEs...)
+	case w.Op == OpWrite:
+		err = b.Write(i, w.Remote, w.SGEs...)
+	case w.Op == OpWriteImm:
+		err = b.WriteImm(i, w.Remote, w.Imm, w.SGEs...)
+	case w.Op == OpRead:
+		err = b.Read(i, w.Remote, w.SGEs...)
+	case (w.Op == OpCompareSwap || w.Op == OpFetchAdd) && len(w.SGEs) != 1:
+		err = invalid("set request", b.q.node.name, ErrInvalid, "%v needs one SGE for the result", w.Op)
+	case w.Op == OpCompareSwap:
+		err = b.CompareSwap(i, w.Remote, w.Compare, w.Swap, w.SGEs[0])
+	case w.Op == OpFetchAdd:
+		err = b.FetchAdd(i, w.Remote, w.Add, w.SGEs[0])
+	default:
+		err = invalid("set request", b.q.node.name, ErrInvalid, "%v", w.Op)
+	}
+	if err != nil {
+		return err
+	}
+	b.SetID(i, w.ID)
+	b.SetFlags(i, w.Flags)
+	return nil
+}
+
+// RecvWR is one receive.
+type RecvWR struct {
+	ID   uint64
+	SGEs []SGE
+}
+
+// Set makes receive i what w says.
+func (b *RecvBatch) Set(i int, w RecvWR) error {
+	if err := b.Recv(i, w.SGEs...); err != nil {
+		return err
+	}
+	b.SetID(i, w.ID)
+	return nil
+}
+
+// PostSend posts one request; see SendBatch.PostRange for the errors. It does not
+// allocate but for the first call.
+//
+// Implements: int ibv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+func (q *QP) PostSend(w SendWR) error {
+	if q.life() == nil {
+		return q.life().enter("post send")
+	}
+	q.oneSend.Lock()
+	defer q.oneSend.Unlock()
+	if q.oneSend.b == nil {
+		b, err := q.NewSendBatch(BatchConfig{SGEs: q.caps.MaxSendSGE, Inline: q.caps.MaxInline})
+		if err != nil {
+			return err
+		}
+		q.oneSend.b = b
+	}
+	if err := q.oneSend.b.Set(0, w); err != nil {
+		return err
+	}
+	_, err := q.oneSend.b.Post()
+	return err
+}
+
+// PostRecv posts one receive; see RecvBatch.PostRange for the errors. It does not
+// allocate but for the first call.
+//
+// Implements: int ibv_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+func (q *QP) PostRecv(w RecvWR) error {
+	if q.life() == nil {
+		return q.life().enter("post receive")
+	}
+	q.oneRecv.Lock()
+	defer q.oneRecv.Unlock()
+	if q.oneRecv.b == nil {
+		b, err := q.NewRecvBatch(BatchConfig{SGEs: q.caps.MaxRecvSGE})
+		if err != nil {
+			return err
+		}
+		q.oneRecv.b = b
+	}
+	if err := q.oneRecv.b.Set(0, w); err != nil {
+		return err
+	}
+	_, err := q.oneRecv.b.Post()
+	return err
+}

@@ -1,0 +1,312 @@
+package ibv
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/railbind/railbind/cgo"
+)
+
+// QP is a reliable connected queue pair. Safe for concurrent use: posts to one
+// queue are taken one after another.
+type QP struct {
+	node    *node
+	h       cgo.QP
+	rec     *cgo.QPRecord
+	pd      *PD
+	sendCQ  *CQ
+	recvCQ  *CQ
+	caps    QPCap
+	num     uint32
+	maxMsg  atomic.Uint32
+	destroy func() error
+
+	noImm, noAtomics bool // what the device cannot do at all
+
+	modify sync.Mutex // one transition at a time
+
+	uses map[*MR]*use // guarded by pd.uses
+
+	// For PostSend and PostRecv: batches of one.
+	oneSend struct {
+		sync.Mutex
+		b *SendBatch
+	}
+	oneRecv struct {
+		sync.Mutex
+		b *RecvBatch
+	}
+
+	errFull atomic.Pointer[Error] // made once: a full queue is no exception
+}
+
+// QPConfig says how a queue pair is made.
+type QPConfig struct {
+	// SendCQ and RecvCQ take the completions; they may be one. Required.
+	SendCQ, RecvCQ *CQ
+	// MaxSend and MaxRecv are how many requests may be in flight on each
+	// queue: posted, and not yet retired by a polled completion. Default 128,
+	// or what the device can do. The device may grant more: see QP.Cap.
+	MaxSend, MaxRecv int
+	// MaxSendSGE and MaxRecvSGE are how many pieces of memory a request may
+	// name. Default 1.
+	MaxSendSGE, MaxRecvSGE int
+	// MaxInline is how many bytes a request may carry inline. Default 0.
+	MaxInline int
+}
+
+// QPCap is what a queue pair was granted; see QPConfig.
+type QPCap struct {
+	MaxSend, MaxRecv, MaxSendSGE, MaxRecvSGE, MaxInline int
+}
+
+const qptRC = 2
+
+func (q *QP) life() *node {
+	if q == nil {
+		return nil
+	}
+	return q.node
+}
+
+// CreateQP creates a queue pair, in state RESET.
+//
+// Implements: struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *qp_init_attr)
+func (p *PD) CreateQP(cfg QPConfig) (*QP, error) {
+	var h cgo.QP
+	return NewQP(p, cfg,
+		func(pd cgo.PD, a *cgo.QPInitAttr) (_ cgo.QP, err error) {
+			h, err = pd.CreateQP(a)
+			return h, err
+		},
+		func() error { return h.Destroy() })
+}
+
+// NewQP is CreateQP for package cm, which makes and destroys its queue pairs
+// through librdmacm. create writes the granted capacities into the attributes.
+func NewQP(pd *PD, cfg QPConfig, create func(cgo.PD, *cgo.QPInitAttr) (cgo.QP, error), destroy func() error) (*QP, error) {
+	const op = "create QP"
+	if err := pd.life().enter(op); err != nil {
+		return nil, err
+	}
+	defer pd.node.leave()
+	ctx := pd.ctx
+	parents := []*node{pd.node}
+	for _, cq := range []*CQ{cfg.SendCQ, cfg.RecvCQ} {
+		if cq == nil {
+			return nil, invalid(op, pd.node.name, ErrInvalid, "SendCQ and RecvCQ are required")
+		}
+		if err := cq.life().enter(op); err != nil {
+			return nil, err
+		}
+		defer cq.node.leave()
+		if err := sameContext(op, pd.node.name, ctx, cq.ctx); err != nil {
+			return nil, err
+		}
+		if cq.node != parents[len(parents)-1] {
+			parents = append(parents, cq.node)
+		}
+	}
+	lim, err := ctx.known()
+	if err != nil {
+		return nil, err
+	}
+	attr, err := cfg.attr(pd, lim)
+	if err != nil {
+		return nil, err
+	}
+	h, err := create(pd.h, attr)
+	if err != nil {
+		return nil, createError(op, pd.node.name, attr, lim, err)
+	}
+	rec, err := cgo.NewQPRecord(h, cfg.SendCQ.rec, cfg.RecvCQ.rec, attr.Cap.MaxSendWR, attr.Cap.MaxRecvWR)
+	if err != nil {
+		return nil, errors.Join(fail(op, pd.node.name, err), destroy())
+	}
+	q := &QP{
+		h: h, rec: rec, pd: pd, sendCQ: cfg.SendCQ, recvCQ: cfg.RecvCQ, num: h.Number(), destroy: destroy,
+		caps: QPCap{
+			MaxSend: int(attr.Cap.MaxSendWR), MaxRecv: int(attr.Cap.MaxRecvWR),
+			MaxSendSGE: int(attr.Cap.MaxSendSGE), MaxRecvSGE: int(attr.Cap.MaxRecvSGE),
+			MaxInline: int(attr.Cap.MaxInline),
+		},
+		noImm:     Transport(ctx.h.Transport()) == TransportIWARP,
+		noAtomics: lim.dev.AtomicCap == AtomicNone,
+		uses:      make(map[*MR]*use),
+	}
+	q.maxMsg.Store(lim.maxMsg)
+	q.node = newNode(fmt.Sprintf("QP %d on %s", q.num, ctx.name), rec, parents...)
+	return watch(q, q.node), nil
+}
+
+func (cfg *QPConfig) attr(pd *PD, lim *limits) (*cgo.QPInitAttr, error) {
+	pick := func(v, def, most int) uint32 {
+		if v == 0 {
+			v = min(def, most)
+		}
+		return uint32(v)
+	}
+	for _, v := range []struct {
+		field string
+		v     int
+	}{{"MaxSend", cfg.MaxSend}, {"MaxRecv", cfg.MaxRecv}, {"MaxSendSGE", cfg.MaxSendSGE},
+		{"MaxRecvSGE", cfg.MaxRecvSGE}, {"MaxInline", cfg.MaxInline}} {
+		if v.v < 0 || v.v > 1<<30 {
+			return nil, invalid("create QP", pd.node.name, ErrInvalid, "%s is %d", v.field, v.v)
+		}
+	}
+	return &cgo.QPInitAttr{
+		SendCQ: cfg.SendCQ.h, RecvCQ: cfg.RecvCQ.h, Type: qptRC,
+		Cap: cgo.QPCap{
+			MaxSendWR: pick(cfg.MaxSend, 128, lim.dev.MaxQPWR), MaxRecvWR: pick(cfg.MaxRecv, 128, lim.dev.MaxQPWR),
+			MaxSendSGE: pick(cfg.MaxSendSGE, 1, lim.dev.MaxSGE), MaxRecvSGE: pick(cfg.MaxRecvSGE, 1, lim.dev.MaxSGE),
+			MaxInline: uint32(cfg.MaxInline),
+		},
+	}, nil
+}
+
+// createError adds to EINVAL what was asked beyond the device's limits.
+func createError(op, object string, a *cgo.QPInitAttr, lim *limits, err error) error {
+	if !errors.Is(err, syscall.EINVAL) {
+		return fail(op, object, err)
+	}
+	hint := fmt.Sprintf("asked for %d sends, %d receives, %d and %d SGEs, %d bytes inline; the device does %d requests, %d SGEs",
+		a.Cap.MaxSendWR, a.Cap.MaxRecvWR, a.Cap.MaxSendSGE, a.Cap.MaxRecvSGE, a.Cap.MaxInline, lim.dev.MaxQPWR, lim.dev.MaxSGE)
+	return &Error{Op: op, Object: object, Err: err, Hint: hint}
+}
+
+// Close destroys the queue pair, whatever is in flight; the memory that its
+// requests used is free then. Completions that were not polled are lost.
+//
+// Implements: int ibv_destroy_qp(struct ibv_qp *qp)
+func (q *QP) Close() error {
+	return q.life().close(func() error {
+		q.rec.Shut()
+		if err := q.destroy(); err != nil {
+			return errors.Join(fail("destroy QP", q.node.name, err), q.rec.Reopen())
+		}
+		q.rec.Gone()
+		q.pd.uses.Lock()
+		for m, u := range q.uses {
+			delete(m.uses, u)
+		}
+		q.uses = nil
+		q.pd.uses.Unlock()
+		return nil
+	})
+}
+
+// Num is the queue pair's number, 24 bits.
+func (q *QP) Num() uint32 {
+	if q == nil {
+		return 0
+	}
+	return q.num
+}
+
+// Cap is what the queue pair was granted.
+func (q *QP) Cap() QPCap {
+	if q == nil {
+		return QPCap{}
+	}
+	return q.caps
+}
+
+// PD returns the queue pair's protection domain.
+func (q *QP) PD() *PD {
+	if q == nil {
+		return nil
+	}
+	return q.pd
+}
+
+// State is the state that the queue pair is in as far as this process knows:
+// from Modify, Track, and completions in error. Query asks the device.
+func (q *QP) State() QPState {
+	if q == nil || q.rec == nil {
+		return QPReset
+	}
+	return QPState(q.rec.State())
+}
+
+// Track is for package cm, which sees the transitions that librdmacm makes, with
+// the depths that the connection agreed on. A negative initiatorDepth leaves the
+// known one; responderResources is the device's to enforce.
+func (q *QP) Track(s QPState, initiatorDepth, responderResources int) {
+	if err := q.life().enter("track QP"); err != nil {
+		return
+	}
+	defer q.node.leave()
+	if initiatorDepth >= 0 {
+		q.rec.SetReadDepth(uint32(initiatorDepth))
+	}
+	q.moved(s)
+}
+
+func (q *QP) moved(s QPState) {
+	if s == QPReset {
+		q.rec.Reset()
+	}
+	q.rec.SetState(uint32(s))
+}
+
+// use finds or makes the record of the queue pair's use of a region.
+func (q *QP) use(op string, m *MR) (*use, error) {
+	if m == nil || m.node == nil {
+		return nil, &Error{Op: op, Object: "nil MR", Kind: ErrClosed}
+	}
+	if m.pd != q.pd {
+		return nil, &Error{Op: op, Object: q.node.name, Kind: ErrForeignPD,
+			Hint: m.node.name + " belongs to another PD"}
+	}
+	q.pd.uses.Lock()
+	defer q.pd.uses.Unlock()
+	if u := q.uses[m]; u != nil {
+		return u, nil
+	}
+	if m.uses == nil {
+		return nil, &Error{Op: op, Object: m.node.name, Kind: ErrClosed}
+	}
+	if q.uses == nil {
+		return nil, &Error{Op: op, Object: q.node.name, Kind: ErrClosed}
+	}
+	rec, err := cgo.NewUseRecord(q.rec)
+	if err != nil {
+		return nil, fail(op, q.node.name, err)
+	}
+	u := &use{m, q, rec}
+	q.uses[m], m.uses[u] = u, struct{}{}
+	return u, nil
+}
+
+// postError turns the outcome of a post of n requests into an error.
+func (q *QP) postError(op string, p cgo.Posted, n int) error {
+	switch p.Why {
+	case cgo.RefusedClosed:
+		return &Error{Op: op, Object: q.node.name, Kind: ErrClosed}
+	case cgo.RefusedState:
+		return &Error{Op: op, Object: q.node.name, Kind: ErrQPState, Hint: "it is in " + q.State().String()}
+	case cgo.RefusedDepth:
+		return &Error{Op: op, Object: q.node.name, Kind: ErrReadDepthZero,
+			Hint: "set MaxReadAtomic, or the initiator depth of the connection, and the peer's responder resources"}
+	case cgo.RefusedFull:
+		if e := q.errFull.Load(); e != nil {
+			return e
+		}
+		e := &Error{Op: op, Object: q.node.name, Kind: ErrQueueFull, Hint: fmt.Sprintf(
+			"room for %d sends and %d receives; polled completions make room, signalled ones for the unsignalled before them",
+			q.caps.MaxSend, q.caps.MaxRecv)}
+		q.errFull.CompareAndSwap(nil, e)
+		return e
+	case cgo.RefusedMRClosed:
+		return &Error{Op: op, Object: q.node.name, Kind: ErrClosed, Hint: "a memory region of the batch was closed"}
+	case cgo.AcceptedUnknown:
+		return &Error{Op: op, Object: q.node.name, Kind: ErrAcceptedUnknown, Err: syscall.Errno(p.Errno),
+			Hint: fmt.Sprintf("take all %d for in flight until the QP is flushed or closed", n)}
+	}
+	return &Error{Op: op, Object: q.node.name, Err: syscall.Errno(p.Errno),
+		Hint: fmt.Sprintf("request %d of %d; the %d before it are in flight", p.Accepted, n, p.Accepted)}
+}

@@ -1,0 +1,403 @@
+package ibv
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"unsafe"
+
+	"github.com/railbind/railbind/cgo"
+)
+
+// SendBatch is a chain of requests for the send queue of one QP. It is prepared
+// once; later only the fields that change are set, and Post takes the whole
+// chain to the device in one crossing without allocating. Posting copies, so
+// that the batch may be changed and posted again at once.
+//
+// A batch is for one goroutine at a time. It needs no Close.
+//
+// A new request is empty: Post refuses the batch until each request in its
+// range was given an operation. IDs are 0 and flags are 0, which means
+// signalled, until they are set; both outlive a change of the operation.
+type SendBatch struct {
+	batch
+	wrs    []cgo.SendWR
+	inline []byte
+	room   int // inline bytes of each request
+
+	// What the header says of the range that was posted last.
+	from, to int
+	dirty    bool
+}
+
+// SendFlags modify a request on the send queue; the zero value is signalled, not
+// fenced, not solicited.
+type SendFlags uint32
+
+// Flags of sends.
+const (
+	// Fence waits for the READs and atomics before it.
+	Fence SendFlags = cgo.SendFence
+	// Unsignaled asks for no completion where the request succeeds. At least one
+	// request in MaxSend must be signalled, or the queue never drains.
+	Unsignaled SendFlags = cgo.SendSignaled
+	// Solicited wakes a receiver whose CQ waits for solicited messages only.
+	Solicited SendFlags = cgo.SendSolicited
+)
+
+const (
+	allFlags = Fence | Unsignaled | Solicited
+	unset    = math.MaxUint32 // opcode of a request without an operation
+)
+
+// NewSendBatch makes a batch for the queue pair's send queue.
+func (q *QP) NewSendBatch(cfg BatchConfig) (*SendBatch, error) {
+	const op = "make send batch"
+	if err := q.life().enter(op); err != nil {
+		return nil, err
+	}
+	defer q.node.leave()
+	if err := cfg.check(op, q, q.caps, q.caps.MaxSendSGE); err != nil {
+		return nil, err
+	}
+	// Inline data is one SGE, of the batch's own memory.
+	cfg.SGEs = max(cfg.SGEs, 1)
+	b := &SendBatch{room: cfg.Inline, dirty: true}
+	wrs, inline, err := b.init(q, cfg, unsafe.Sizeof(cgo.SendWR{}))
+	if err != nil {
+		return nil, err
+	}
+	b.wrs = unsafe.Slice((*cgo.SendWR)(wrs), b.n)
+	b.inline = unsafe.Slice((*byte)(inline), b.n*b.room)
+	for i := range b.wrs {
+		w := &b.wrs[i]
+		w.Opcode = unset
+		w.Flags = cgo.SendSignaled
+		w.SGList = uintptr(unsafe.Pointer(&b.sges[i*b.per]))
+		b.link(i)
+	}
+	b.to = b.n
+	return b, nil
+}
+
+// link chains request i to its successor.
+func (b *SendBatch) link(i int) {
+	b.wrs[i].Next = 0
+	if i+1 < b.n {
+		b.wrs[i].Next = uintptr(unsafe.Pointer(&b.wrs[i+1]))
+	}
+}
+
+// Send makes request i a SEND of the given memory.
+func (b *SendBatch) Send(i int, sges ...SGE) error { return b.local("SEND", i, cgo.WRSend, 0, sges) }
+
+// SendImm makes request i a SEND with immediate data, given in host order.
+func (b *SendBatch) SendImm(i int, imm uint32, sges ...SGE) error {
+	return b.imm("SEND with immediate", i, cgo.WRSendImm, imm, sges)
+}
+
+// Write makes request i an RDMA WRITE of the given memory to r.
+func (b *SendBatch) Write(i int, r Remote, sges ...SGE) error {
+	if err := b.local("WRITE", i, cgo.WRWrite, 0, sges); err != nil {
+		return err
+	}
+	b.wrs[i].SetRDMA(r.Addr, r.RKey)
+	return nil
+}
+
+// WriteImm makes request i an RDMA WRITE with immediate data, given in host
+// order, which takes one of the peer's receives.
+func (b *SendBatch) WriteImm(i int, r Remote, imm uint32, sges ...SGE) error {
+	if err := b.imm("WRITE with immediate", i, cgo.WRWriteImm, imm, sges); err != nil {
+		return err
+	}
+	b.wrs[i].SetRDMA(r.Addr, r.RKey)
+	return nil
+}
+
+// Read makes request i an RDMA READ from r into the given memory, which needs
+// LocalWrite.
+func (b *SendBatch) Read(i int, r Remote, sges ...SGE) error {
+	if err := b.local("READ", i, cgo.WRRead, LocalWrite, sges); err != nil {
+		return err
+	}
+	b.wrs[i].SetRDMA(r.Addr, r.RKey)
+	return nil
+}
+
+// CompareSwap makes request i an atomic that puts swap in the peer's 64-bit word
+// at r if that is compare. The word as it was goes to result, 8 bytes with
+// LocalWrite, in host order. r must be aligned to 8 bytes.
+func (b *SendBatch) CompareSwap(i int, r Remote, compare, swap uint64, result SGE) error {
+	return b.atomic("COMPARE AND SWAP", i, cgo.WRCompSwap, r, compare, swap, result)
+}
+
+// FetchAdd makes request i an atomic that adds to the peer's 64-bit word at r;
+// see CompareSwap.
+func (b *SendBatch) FetchAdd(i int, r Remote, add uint64, result SGE) error {
+	return b.atomic("FETCH AND ADD", i, cgo.WRFetchAdd, r, add, 0, result)
+}
+
+// SendInline makes request i a SEND of data, copied into the batch now and into
+// the request at Post: no memory region is needed. See BatchConfig.Inline.
+func (b *SendBatch) SendInline(i int, data ...[]byte) error {
+	return b.inlined("SEND", i, cgo.WRSend, data)
+}
+
+// WriteInline makes request i an RDMA WRITE of data to r; see SendInline.
+func (b *SendBatch) WriteInline(i int, r Remote, data ...[]byte) error {
+	if err := b.inlined("WRITE", i, cgo.WRWrite, data); err != nil {
+		return err
+	}
+	b.wrs[i].SetRDMA(r.Addr, r.RKey)
+	return nil
+}
+
+// SetID sets the ID that request i's completion will carry: 64 bits that are the
+// program's own.
+func (b *SendBatch) SetID(i int, id uint64) { b.wrs[i].ID = id }
+
+// SetFlags sets the flags of request i.
+func (b *SendBatch) SetFlags(i int, f SendFlags) {
+	w := &b.wrs[i]
+	flags := uint32(f&allFlags) ^ cgo.SendSignaled | w.Flags&cgo.SendInline
+	if flags != w.Flags {
+		w.Flags = flags
+		b.dirty = true
+	}
+}
+
+// SetImm changes the immediate data of request i, given in host order.
+func (b *SendBatch) SetImm(i int, imm uint32) { binary.BigEndian.PutUint32(b.wrs[i].Imm[:], imm) }
+
+// SetRemote changes the address of request i's remote memory, under the same key.
+func (b *SendBatch) SetRemote(i int, addr uint64) { b.wrs[i].SetRemoteAddr(addr) }
+
+// SetLocal moves SGE j of request i within its region.
+func (b *SendBatch) SetLocal(i, j, offset, length int) error {
+	const op = "move SGE"
+	if err := b.check(op, i); err != nil {
+		return err
+	}
+	w := &b.wrs[i]
+	if uint(j) >= uint(w.NumSGE) || w.Flags&cgo.SendInline != 0 {
+		return invalid(op, b.q.node.name, ErrInvalid, "request %d has no SGE %d", i, j)
+	}
+	k := i*b.per + j
+	m := b.refs[k].mr
+	if uint(offset) > uint(len(m.mem)) || uint(length) > uint(len(m.mem)-offset) {
+		return b.outOfRange(op, i, SGE{m, offset, length})
+	}
+	s := &b.sges[k]
+	if uint32(length) != s.Length {
+		if err := b.resize(op, i, j, length); err != nil {
+			return err
+		}
+	}
+	s.Addr = m.addr + uint64(offset)
+	return nil
+}
+
+// resize changes the length of one SGE, if the message stays within bounds.
+func (b *SendBatch) resize(op string, i, j, length int) error {
+	w := &b.wrs[i]
+	if w.Opcode == cgo.WRCompSwap || w.Opcode == cgo.WRFetchAdd {
+		return invalid(op, b.q.node.name, ErrInvalid, "an atomic's result has 8 bytes, not %d", length)
+	}
+	if length == 0 {
+		return invalid(op, b.q.node.name, ErrInvalid, "an empty SGE: set the operation anew")
+	}
+	total := uint64(length)
+	for x := range int(w.NumSGE) {
+		if x != j {
+			total += uint64(b.sges[i*b.per+x].Length)
+		}
+	}
+	if total > uint64(b.q.maxMsg.Load()) {
+		return b.tooLong(op, i, total)
+	}
+	b.sges[i*b.per+j].Length = uint32(length)
+	return nil
+}
+
+func (b *SendBatch) tooLong(op string, i int, total uint64) error {
+	return invalid(op, b.q.node.name, ErrTooLong, "request %d: %d bytes, at most %d", i, total, b.q.maxMsg.Load())
+}
+
+// local sets an operation over local memory. On an error the request keeps no
+// operation, so that a half-set one is never posted.
+func (b *SendBatch) local(op string, i int, opcode uint32, need Access, sges []SGE) error {
+	if err := b.check(op, i); err != nil {
+		return err
+	}
+	w := &b.wrs[i]
+	if w.Opcode != opcode || w.Flags&cgo.SendInline != 0 {
+		w.Opcode = unset
+		w.Flags &^= cgo.SendInline
+		b.dirty = true
+	}
+	k, total := i*b.per, uint64(0)
+	end := k + b.per
+	for _, s := range sges {
+		if s.Length == 0 {
+			// Some devices take an empty entry for 2 GiB.
+			continue
+		}
+		if k == end {
+			b.clear(i)
+			return invalid(op, b.q.node.name, ErrTooManySGE, "request %d: %d, the batch has room for %d", i, len(sges), b.per)
+		}
+		if err := b.setSGE(op, i, k, s, need); err != nil {
+			b.clear(i)
+			return err
+		}
+		total += uint64(s.Length)
+		k++
+	}
+	if total > uint64(b.q.maxMsg.Load()) {
+		b.clear(i)
+		return b.tooLong(op, i, total)
+	}
+	w.NumSGE = int32(k - i*b.per)
+	for ; k < end; k++ {
+		b.unbind(k)
+	}
+	w.Opcode = opcode
+	return nil
+}
+
+// clear takes request i's operation away.
+func (b *SendBatch) clear(i int) {
+	b.wrs[i].Opcode = unset
+	b.wrs[i].NumSGE = 0
+	for k := i * b.per; k < (i+1)*b.per; k++ {
+		b.unbind(k)
+	}
+	b.dirty = true
+}
+
+func (b *SendBatch) imm(op string, i int, opcode, imm uint32, sges []SGE) error {
+	if b != nil && b.q != nil && b.q.noImm {
+		return invalid(op, b.q.node.name, errors.ErrUnsupported, "iWARP has no immediate data")
+	}
+	if err := b.local(op, i, opcode, 0, sges); err != nil {
+		return err
+	}
+	binary.BigEndian.PutUint32(b.wrs[i].Imm[:], imm)
+	return nil
+}
+
+func (b *SendBatch) atomic(op string, i int, opcode uint32, r Remote, compareAdd, swap uint64, result SGE) error {
+	if b != nil && b.q != nil && b.q.noAtomics {
+		return invalid(op, b.q.node.name, errors.ErrUnsupported, "the device has no atomics")
+	}
+	if result.Length != 8 || r.Addr%8 != 0 {
+		return invalid(op, "request", ErrInvalid, "the result must have 8 bytes, not %d, and the remote address %#x be aligned to 8",
+			result.Length, r.Addr)
+	}
+	one := [1]SGE{result}
+	if err := b.local(op, i, opcode, LocalWrite, one[:]); err != nil {
+		return err
+	}
+	b.wrs[i].SetAtomic(r.Addr, r.RKey, compareAdd, swap)
+	return nil
+}
+
+func (b *SendBatch) inlined(op string, i int, opcode uint32, data [][]byte) error {
+	if err := b.check(op, i); err != nil {
+		return err
+	}
+	total := 0
+	for _, d := range data {
+		total += len(d)
+	}
+	if total > b.room {
+		b.clear(i)
+		return invalid(op, b.q.node.name, ErrInlineTooLong, "request %d: %d bytes, the batch has room for %d", i, total, b.room)
+	}
+	w := &b.wrs[i]
+	if w.Opcode != opcode || w.Flags&cgo.SendInline == 0 {
+		b.clear(i)
+		w.Flags |= cgo.SendInline
+	}
+	w.NumSGE = 0
+	if total > 0 {
+		at := b.inline[i*b.room:]
+		b.sges[i*b.per] = cgo.SGE{Addr: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(at)))), Length: uint32(total)}
+		w.NumSGE = 1
+		for _, d := range data {
+			at = at[copy(at, d):]
+		}
+	}
+	w.Opcode = opcode
+	return nil
+}
+
+// Post posts the whole batch; see PostRange.
+//
+// Implements: int ibv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+func (b *SendBatch) Post() (accepted int, err error) { return b.PostRange(0, b.Len()) }
+
+// PostRange posts n requests from index from on, in one crossing. It returns how
+// many of them are in flight now, all unless there is an error: ErrQPState
+// before RTS, ErrReadDepthZero, ErrQueueFull and ErrClosed are found before the
+// device is asked, and nothing is posted then. A provider's own refusal leaves
+// those before it in flight; if it does not say where it stopped, all count and
+// the error matches ErrAcceptedUnknown.
+//
+// Implements: int ibv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+func (b *SendBatch) PostRange(from, n int) (accepted int, err error) {
+	const op = "post send"
+	if b == nil || b.hdr == nil {
+		return 0, b.span(op, from, n)
+	}
+	if b.dirty || from != b.from || from+n != b.to {
+		if err := b.aim(op, from, n); err != nil {
+			return 0, err
+		}
+	}
+	if n == 0 {
+		return 0, nil
+	}
+	p := cgo.PostSend(b.hdr)
+	b.alive()
+	if p.Why != cgo.Accepted {
+		return int(p.Accepted), b.q.postError(op, p, n)
+	}
+	return n, nil
+}
+
+// aim points the header at a range of the requests and counts what it has to
+// know of them.
+func (b *SendBatch) aim(op string, from, n int) error {
+	if err := b.span(op, from, n); err != nil {
+		return err
+	}
+	var signaled, tail, reads uint32
+	for i := from; i < from+n; i++ {
+		w := &b.wrs[i]
+		tail++
+		if w.Flags&cgo.SendSignaled != 0 {
+			signaled++
+			tail = 0
+		}
+		switch w.Opcode {
+		case cgo.WRRead, cgo.WRCompSwap, cgo.WRFetchAdd:
+			reads++
+		case unset:
+			return invalid(op, b.q.node.name, ErrInvalid, "request %d has no operation", i)
+		}
+	}
+	if b.to > 0 {
+		b.link(b.to - 1)
+	}
+	b.from, b.to, b.dirty = from, from+n, false
+	if n == 0 {
+		return nil
+	}
+	b.wrs[b.to-1].Next = 0
+	b.hdr.First = uintptr(unsafe.Pointer(&b.wrs[from]))
+	b.hdr.N, b.hdr.Skip = uint32(n), uint32(from)
+	b.hdr.Signaled, b.hdr.Tail, b.hdr.Reads = signaled, tail, reads
+	return nil
+}
