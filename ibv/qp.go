@@ -291,7 +291,7 @@ func (q *QP) postError(op string, p cgo.Posted, n int) error {
 		return &Error{Op: op, Object: q.node.name, Kind: ErrQPState, Hint: "it is in " + q.State().String()}
 	case cgo.RefusedDepth:
 		return &Error{Op: op, Object: q.node.name, Kind: ErrReadDepthZero,
-			Hint: "set MaxReadAtomic, or the initiator depth of the connection, and the peer's responder resources"}
+			Hint: "set MaxRdAtomic, or the initiator depth of the connection, and the peer's responder resources"}
 	case cgo.RefusedFull:
 		if e := q.errFull.Load(); e != nil {
 			return e

@@ -12,30 +12,30 @@ import (
 // AttrMask names attributes of a queue pair.
 type AttrMask uint32
 
-// Attributes of a queue pair, for Modify and Query.
+// Attributes of a queue pair, for Modify.
 const (
-	AttrState             AttrMask = 1 << 0
-	AttrCurState          AttrMask = 1 << 1
-	AttrSQDAsyncNotify    AttrMask = 1 << 2
-	AttrAccess            AttrMask = 1 << 3
-	AttrPKeyIndex         AttrMask = 1 << 4
-	AttrPort              AttrMask = 1 << 5
-	AttrQKey              AttrMask = 1 << 6
-	AttrAH                AttrMask = 1 << 7
-	AttrPathMTU           AttrMask = 1 << 8
-	AttrTimeout           AttrMask = 1 << 9
-	AttrRetryCount        AttrMask = 1 << 10
-	AttrRNRRetry          AttrMask = 1 << 11
-	AttrRQPSN             AttrMask = 1 << 12
-	AttrMaxReadAtomic     AttrMask = 1 << 13
-	AttrAltPath           AttrMask = 1 << 14
-	AttrMinRNRTimer       AttrMask = 1 << 15
-	AttrSQPSN             AttrMask = 1 << 16
-	AttrMaxDestReadAtomic AttrMask = 1 << 17
-	AttrPathMigState      AttrMask = 1 << 18
-	AttrCap               AttrMask = 1 << 19
-	AttrDestQPNum         AttrMask = 1 << 20
-	AttrRateLimit         AttrMask = 1 << 25
+	AttrState           AttrMask = 1 << 0
+	AttrCurState        AttrMask = 1 << 1
+	AttrSQDAsyncNotify  AttrMask = 1 << 2
+	AttrAccess          AttrMask = 1 << 3
+	AttrPKeyIndex       AttrMask = 1 << 4
+	AttrPort            AttrMask = 1 << 5
+	AttrQKey            AttrMask = 1 << 6
+	AttrAH              AttrMask = 1 << 7
+	AttrPathMTU         AttrMask = 1 << 8
+	AttrTimeout         AttrMask = 1 << 9
+	AttrRetryCount      AttrMask = 1 << 10
+	AttrRNRRetry        AttrMask = 1 << 11
+	AttrRQPSN           AttrMask = 1 << 12
+	AttrMaxRdAtomic     AttrMask = 1 << 13
+	AttrAltPath         AttrMask = 1 << 14
+	AttrMinRNRTimer     AttrMask = 1 << 15
+	AttrSQPSN           AttrMask = 1 << 16
+	AttrMaxDestRdAtomic AttrMask = 1 << 17
+	AttrPathMigState    AttrMask = 1 << 18
+	AttrCap             AttrMask = 1 << 19
+	AttrDestQPNum       AttrMask = 1 << 20
+	AttrRateLimit       AttrMask = 1 << 25
 )
 
 var attrNames = []struct {
@@ -45,9 +45,9 @@ var attrNames = []struct {
 	{AttrState, "State"}, {AttrCurState, "CurState"}, {AttrSQDAsyncNotify, "SQDAsyncNotify"},
 	{AttrAccess, "Access"}, {AttrPKeyIndex, "PKeyIndex"}, {AttrPort, "Port"}, {AttrQKey, "QKey"},
 	{AttrAH, "AH"}, {AttrPathMTU, "PathMTU"}, {AttrTimeout, "Timeout"}, {AttrRetryCount, "RetryCount"},
-	{AttrRNRRetry, "RNRRetry"}, {AttrRQPSN, "RQPSN"}, {AttrMaxReadAtomic, "MaxReadAtomic"},
+	{AttrRNRRetry, "RNRRetry"}, {AttrRQPSN, "RQPSN"}, {AttrMaxRdAtomic, "MaxRdAtomic"},
 	{AttrAltPath, "AltPath"}, {AttrMinRNRTimer, "MinRNRTimer"}, {AttrSQPSN, "SQPSN"},
-	{AttrMaxDestReadAtomic, "MaxDestReadAtomic"}, {AttrPathMigState, "PathMigState"}, {AttrCap, "Cap"},
+	{AttrMaxDestRdAtomic, "MaxDestRdAtomic"}, {AttrPathMigState, "PathMigState"}, {AttrCap, "Cap"},
 	{AttrDestQPNum, "DestQPNum"}, {AttrRateLimit, "RateLimit"},
 }
 
@@ -82,27 +82,28 @@ type AHAttr struct {
 	StaticRate   uint8
 }
 
-// QPAttr is what Modify sets and Query reads; a mask says which fields count.
+// QPAttr is what Modify sets, where a mask says which fields count, and what
+// Query reads.
 type QPAttr struct {
-	State, CurState   QPState
-	Access            Access // what the peer may do; needs the region's right as well
-	PKeyIndex         uint16
-	Port              uint8 // from 1
-	AH                AHAttr
-	PathMTU           MTU
-	DestQPNum         uint32 // 24 bits
-	RQPSN, SQPSN      uint32 // first packet number of the peer's and of the own sends, 24 bits
-	MaxReadAtomic     uint8  // READs and atomics this side starts at once
-	MaxDestReadAtomic uint8  // READs and atomics this side serves at once
-	MinRNRTimer       uint8  // 0 to 31, coded: 12 is 0.64 ms
-	Timeout           uint8  // 0 to 31: 4.096 us * 2^Timeout until a retry; 0 waits for ever
-	RetryCount        uint8  // 0 to 7
-	RNRRetry          uint8  // 0 to 7; 7 retries for ever
-	QKey              uint32
-	RateLimit         uint32 // kbit/s
-	SQDAsyncNotify    bool
-	SQDraining        bool  // Query only
-	Cap               QPCap // Query only
+	State, CurState QPState
+	Access          Access // what the peer may do; needs the region's right as well
+	PKeyIndex       uint16
+	Port            uint8 // from 1
+	AH              AHAttr
+	PathMTU         MTU
+	DestQPNum       uint32 // 24 bits
+	RQPSN, SQPSN    uint32 // first packet number of the peer's and of the own sends, 24 bits
+	MaxRdAtomic     int    // READs and atomics this side starts at once
+	MaxDestRdAtomic int    // READs and atomics this side serves at once
+	MinRNRTimer     uint8  // 0 to 31, coded: 12 is 0.64 ms
+	Timeout         uint8  // 0 to 31: 4.096 us * 2^Timeout until a retry; 0 waits for ever
+	RetryCount      uint8  // 0 to 7
+	RNRRetry        uint8  // 0 to 7; 7 retries for ever
+	QKey            uint32
+	RateLimit       uint32 // kbit/s
+	SQDAsyncNotify  bool
+	SQDraining      bool  // Query only
+	Cap             QPCap // Query only
 }
 
 func (a *QPAttr) toC() cgo.QPAttr {
@@ -110,11 +111,11 @@ func (a *QPAttr) toC() cgo.QPAttr {
 		State: uint32(a.State), CurState: uint32(a.CurState), PathMTU: uint32(a.PathMTU), QKey: a.QKey,
 		RQPSN: a.RQPSN, SQPSN: a.SQPSN, DestQPNum: a.DestQPNum, Access: uint32(a.Access.full()),
 		AH: cgo.AHAttr{
-			DGID: a.AH.DGID, FlowLabel: a.AH.FlowLabel, DLID: a.AH.DLID, SGIDIndex: a.AH.SGIDIndex,
+			DGID: a.AH.DGID, FlowLabel: a.AH.FlowLabel, DLID: a.AH.DLID, SGIDIndex: uint8(a.AH.SGIDIndex),
 			HopLimit: a.AH.HopLimit, TrafficClass: a.AH.TrafficClass, SL: a.AH.SL, SrcPathBits: a.AH.SrcPathBits,
 			StaticRate: a.AH.StaticRate, Global: a.AH.Global, Port: a.AH.Port,
 		},
-		PKeyIndex: a.PKeyIndex, MaxReadAtomic: a.MaxReadAtomic, MaxDestReadAtomic: a.MaxDestReadAtomic,
+		PKeyIndex: a.PKeyIndex, MaxReadAtomic: uint8(a.MaxRdAtomic), MaxDestReadAtomic: uint8(a.MaxDestRdAtomic),
 		MinRNRTimer: a.MinRNRTimer, Port: a.Port, Timeout: a.Timeout, RetryCount: a.RetryCount,
 		RNRRetry: a.RNRRetry, RateLimit: a.RateLimit,
 	}
@@ -129,11 +130,11 @@ func qpAttr(c cgo.QPAttr) QPAttr {
 		State: QPState(c.State), CurState: QPState(c.CurState), PathMTU: MTU(c.PathMTU), QKey: c.QKey,
 		RQPSN: c.RQPSN, SQPSN: c.SQPSN, DestQPNum: c.DestQPNum, Access: Access(c.Access),
 		AH: AHAttr{
-			DGID: c.AH.DGID, FlowLabel: c.AH.FlowLabel, DLID: c.AH.DLID, SGIDIndex: c.AH.SGIDIndex,
+			DGID: c.AH.DGID, FlowLabel: c.AH.FlowLabel, DLID: c.AH.DLID, SGIDIndex: int(c.AH.SGIDIndex),
 			HopLimit: c.AH.HopLimit, TrafficClass: c.AH.TrafficClass, SL: c.AH.SL, SrcPathBits: c.AH.SrcPathBits,
 			StaticRate: c.AH.StaticRate, Global: c.AH.Global, Port: c.AH.Port,
 		},
-		PKeyIndex: c.PKeyIndex, MaxReadAtomic: c.MaxReadAtomic, MaxDestReadAtomic: c.MaxDestReadAtomic,
+		PKeyIndex: c.PKeyIndex, MaxRdAtomic: int(c.MaxReadAtomic), MaxDestRdAtomic: int(c.MaxDestReadAtomic),
 		MinRNRTimer: c.MinRNRTimer, Port: c.Port, Timeout: c.Timeout, RetryCount: c.RetryCount,
 		RNRRetry: c.RNRRetry, RateLimit: c.RateLimit, SQDraining: c.SQDraining != 0,
 		Cap: QPCap{
@@ -143,17 +144,17 @@ func qpAttr(c cgo.QPAttr) QPAttr {
 	}
 }
 
-// Query reads the attributes of the queue pair that mask names, and its
-// capacities. The device may fill in others too.
+// Query asks the device for the queue pair's attributes and capacities.
 //
 // Implements: int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, struct ibv_qp_init_attr *init_attr)
-func (q *QP) Query(mask AttrMask) (QPAttr, error) {
+func (q *QP) Query() (QPAttr, error) {
 	const op = "query QP"
 	if err := q.life().enter(op); err != nil {
 		return QPAttr{}, err
 	}
 	defer q.node.leave()
-	c, err := q.h.Query(uint32(mask))
+	const all = AttrCap<<2 - 1 // the bits up to AttrDestQPNum
+	c, err := q.h.Query(uint32(all))
 	if err != nil {
 		return QPAttr{}, fail(op, q.node.name, err)
 	}
@@ -177,6 +178,9 @@ func (q *QP) Modify(a QPAttr, mask AttrMask) error {
 	defer q.node.leave()
 	q.modify.Lock()
 	defer q.modify.Unlock()
+	if s := a.overflow(mask); s != "" {
+		return invalid(op, q.node.name, ErrInvalid, "%s", s)
+	}
 	from := q.State()
 	c := a.toC()
 	if err := q.h.Modify(&c, uint32(mask)); err != nil {
@@ -189,8 +193,8 @@ func (q *QP) Modify(a QPAttr, mask AttrMask) error {
 		}
 		return e
 	}
-	if mask&AttrMaxReadAtomic != 0 {
-		q.rec.SetReadDepth(uint32(a.MaxReadAtomic))
+	if mask&AttrMaxRdAtomic != 0 {
+		q.rec.SetReadDepth(uint32(a.MaxRdAtomic))
 	}
 	if mask&AttrState != 0 {
 		q.moved(a.State)
@@ -204,15 +208,15 @@ type transition struct{ need, may AttrMask }
 var transitions = map[[2]QPState]transition{
 	{QPReset, QPInit}: {need: AttrPKeyIndex | AttrPort | AttrAccess},
 	{QPInit, QPInit}:  {may: AttrPKeyIndex | AttrPort | AttrAccess},
-	{QPInit, QPRTR}: {need: AttrAH | AttrPathMTU | AttrDestQPNum | AttrRQPSN | AttrMaxDestReadAtomic | AttrMinRNRTimer,
+	{QPInit, QPRTR}: {need: AttrAH | AttrPathMTU | AttrDestQPNum | AttrRQPSN | AttrMaxDestRdAtomic | AttrMinRNRTimer,
 		may: AttrAltPath | AttrAccess | AttrPKeyIndex},
-	{QPRTR, QPRTS}: {need: AttrTimeout | AttrRetryCount | AttrRNRRetry | AttrSQPSN | AttrMaxReadAtomic,
+	{QPRTR, QPRTS}: {need: AttrTimeout | AttrRetryCount | AttrRNRRetry | AttrSQPSN | AttrMaxRdAtomic,
 		may: AttrCurState | AttrAltPath | AttrAccess | AttrMinRNRTimer | AttrPathMigState | AttrRateLimit},
 	{QPRTS, QPRTS}: {may: AttrCurState | AttrAccess | AttrAltPath | AttrPathMigState | AttrMinRNRTimer | AttrRateLimit},
 	{QPRTS, QPSQD}: {may: AttrSQDAsyncNotify},
 	{QPSQD, QPRTS}: {may: AttrCurState | AttrAltPath | AttrAccess | AttrMinRNRTimer | AttrPathMigState},
-	{QPSQD, QPSQD}: {may: AttrPort | AttrAH | AttrTimeout | AttrRetryCount | AttrRNRRetry | AttrMaxReadAtomic |
-		AttrMaxDestReadAtomic | AttrAltPath | AttrAccess | AttrPKeyIndex | AttrMinRNRTimer | AttrPathMigState},
+	{QPSQD, QPSQD}: {may: AttrPort | AttrAH | AttrTimeout | AttrRetryCount | AttrRNRRetry | AttrMaxRdAtomic |
+		AttrMaxDestRdAtomic | AttrAltPath | AttrAccess | AttrPKeyIndex | AttrMinRNRTimer | AttrPathMigState},
 }
 
 // explain says what is wrong with a transition that was refused.
@@ -250,6 +254,21 @@ func explain(from QPState, a QPAttr, mask AttrMask) string {
 		return arrow + ": " + strings.Join(wrong, ", ")
 	}
 	return arrow + " has the attributes it needs: one of the values is not possible on this device (port, P_Key or GID index, MTU, depths)"
+}
+
+// overflow names a value that its field in C cannot hold.
+func (a *QPAttr) overflow(mask AttrMask) string {
+	for _, v := range []struct {
+		bit  AttrMask
+		name string
+		v    int
+	}{{AttrAH, "AH.SGIDIndex", a.AH.SGIDIndex}, {AttrMaxRdAtomic, "MaxRdAtomic", a.MaxRdAtomic},
+		{AttrMaxDestRdAtomic, "MaxDestRdAtomic", a.MaxDestRdAtomic}} {
+		if mask&v.bit != 0 && (v.v < 0 || v.v > 255) {
+			return fmt.Sprintf("%s is %d, it has 8 bits", v.name, v.v)
+		}
+	}
+	return ""
 }
 
 // outOfRange names values that no device takes.
@@ -292,10 +311,10 @@ type ConnectConfig struct {
 
 	MTU MTU // path MTU. Default the port's active one
 
-	// MaxReadAtomic is how many READs and atomics this side starts at once;
-	// MaxDestReadAtomic how many it serves, at least the peer's other one.
+	// MaxRdAtomic is how many READs and atomics this side starts at once;
+	// MaxDestRdAtomic how many it serves, at least the peer's other one.
 	// Default min(16, what the device can).
-	MaxReadAtomic, MaxDestReadAtomic uint8
+	MaxRdAtomic, MaxDestRdAtomic int
 
 	HopLimit     uint8 // Default 64
 	TrafficClass uint8
@@ -336,31 +355,28 @@ func (q *QP) Connect(cfg ConnectConfig) error {
 		return err
 	}
 	q.maxMsg.Store(p.MaxMsgSize)
-	if cfg.GIDIndex < 0 || cfg.GIDIndex > 255 {
-		return invalid(op, q.node.name, ErrInvalid, "GID index %d", cfg.GIDIndex)
-	}
 	if err := q.Modify(QPAttr{
 		State:   QPRTR,
 		PathMTU: or(cfg.MTU, p.ActiveMTU),
 		AH: AHAttr{
-			DGID: cfg.DestGID, SGIDIndex: uint8(cfg.GIDIndex), DLID: cfg.DestLID, Port: port,
+			DGID: cfg.DestGID, SGIDIndex: cfg.GIDIndex, DLID: cfg.DestLID, Port: port,
 			Global: !cfg.DestGID.IsZero(), HopLimit: or(cfg.HopLimit, 64), TrafficClass: cfg.TrafficClass, SL: cfg.SL,
 		},
-		DestQPNum:         cfg.DestQPNum,
-		RQPSN:             cfg.DestPSN,
-		MaxDestReadAtomic: or(cfg.MaxDestReadAtomic, uint8(min(16, lim.dev.MaxQPReadAtomic))),
-		MinRNRTimer:       or(cfg.MinRNRTimer, 12),
-	}, AttrState|AttrPathMTU|AttrAH|AttrDestQPNum|AttrRQPSN|AttrMaxDestReadAtomic|AttrMinRNRTimer); err != nil {
+		DestQPNum:       cfg.DestQPNum,
+		RQPSN:           cfg.DestPSN,
+		MaxDestRdAtomic: or(cfg.MaxDestRdAtomic, min(16, lim.dev.MaxQPReadAtomic)),
+		MinRNRTimer:     or(cfg.MinRNRTimer, 12),
+	}, AttrState|AttrPathMTU|AttrAH|AttrDestQPNum|AttrRQPSN|AttrMaxDestRdAtomic|AttrMinRNRTimer); err != nil {
 		return err
 	}
 	return q.Modify(QPAttr{
-		State:         QPRTS,
-		SQPSN:         cfg.PSN,
-		MaxReadAtomic: or(cfg.MaxReadAtomic, uint8(min(16, lim.dev.MaxQPInitReadAtomic))),
-		Timeout:       or(cfg.Timeout, 14),
-		RetryCount:    or(cfg.RetryCount, 7),
-		RNRRetry:      or(cfg.RNRRetry, 7),
-	}, AttrState|AttrSQPSN|AttrMaxReadAtomic|AttrTimeout|AttrRetryCount|AttrRNRRetry)
+		State:       QPRTS,
+		SQPSN:       cfg.PSN,
+		MaxRdAtomic: or(cfg.MaxRdAtomic, min(16, lim.dev.MaxQPInitReadAtomic)),
+		Timeout:     or(cfg.Timeout, 14),
+		RetryCount:  or(cfg.RetryCount, 7),
+		RNRRetry:    or(cfg.RNRRetry, 7),
+	}, AttrState|AttrSQPSN|AttrMaxRdAtomic|AttrTimeout|AttrRetryCount|AttrRNRRetry)
 }
 
 // ToError takes the queue pair to ERR: requests in flight are flushed, each
