@@ -70,7 +70,7 @@ type AHAttr struct {
 	// DGID is the peer's GID, and SGIDIndex the row of the own GID table to send
 	// from. RoCE always needs both; InfiniBand within a subnet needs the LID only.
 	DGID         GID
-	SGIDIndex    uint8
+	SGIDIndex    int
 	DLID         uint16 // InfiniBand
 	Port         uint8  // own port, from 1
 	Global       bool   // DGID and SGIDIndex are meant
