@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"syscall"
 
 	"github.com/railbind/railbind/cgo"
 	"github.com/railbind/railbind/ibv"

@@ -57,7 +57,7 @@ func (id *ID) Accept(ctx context.Context, p ConnParam) error {
 			return err
 		}
 		// librdmacm has moved the QP to RTS: the peer may already be served.
-		id.QP().Track(ibv.QPStateRTS, int(param.InitiatorDepth), int(param.ResponderResources))
+		id.QP().Track(ibv.QPRTS, int(param.InitiatorDepth), int(param.ResponderResources))
 		return nil
 	})
 }
@@ -88,7 +88,7 @@ func (id *ID) establish(ctx context.Context, op string, start func(h cgo.ID) err
 		err = id.checkEstablished(ev.Info)
 	}
 	if err != nil {
-		id.QP().Track(ibv.QPStateError, 0, 0)
+		id.QP().Track(ibv.QPErr, 0, 0)
 		return id.poison(op, err)
 	}
 	id.mu.Lock()
@@ -105,12 +105,12 @@ func (id *ID) checkEstablished(info cgo.IDInfo) error {
 	if err != nil {
 		return err
 	}
-	qp.Track(ibv.QPStateRTS, attr.MaxRdAtomic, attr.MaxDestRdAtomic)
+	qp.Track(ibv.QPRTS, attr.MaxRdAtomic, attr.MaxDestRdAtomic)
 	view := id.kernelView(info)
 	view.Port = attr.Port
 	var row policy.GIDRow
 	if view.Transport == policy.RoCE {
-		e, err := id.Context().GID(attr.Port, attr.AV.SGIDIndex)
+		e, err := id.Context().QueryGID(attr.Port, attr.AH.SGIDIndex)
 		if err != nil {
 			return err
 		}

@@ -68,8 +68,8 @@ func (p ConnParam) resolve(attr ibv.DeviceAttr, asked *cgo.ConnParam) cgo.ConnPa
 		serve, use = min(serve, asked.ResponderResources), min(use, asked.InitiatorDepth)
 	}
 	return cgo.ConnParam{
-		ResponderResources: depth(p.ResponderResources, serve, attr.MaxQPRdAtom),
-		InitiatorDepth:     depth(p.InitiatorDepth, use, attr.MaxQPInitRdAtom),
+		ResponderResources: depth(p.ResponderResources, serve, attr.MaxQPReadAtomic),
+		InitiatorDepth:     depth(p.InitiatorDepth, use, attr.MaxQPInitReadAtomic),
 		FlowControl:        p.FlowControl,
 		RetryCount:         retries(p.RetryCount),
 		RNRRetryCount:      retries(p.RNRRetryCount),

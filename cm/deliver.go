@@ -18,6 +18,11 @@ func (id *ID) deliver(ev *cgo.Event) {
 	}
 	switch ev.Type {
 	case cgo.EventDisconnected:
+		select {
+		case <-id.answered:
+		default:
+			close(id.answered)
+		}
 		if id.handOver(ev) || id.state == StateDisconnected {
 			return
 		}
@@ -56,7 +61,7 @@ func (id *ID) handOver(ev *cgo.Event) bool {
 func (id *ID) lost(s State, err error) {
 	id.state, id.cause = s, err
 	if id.qp != nil {
-		id.qp.Track(ibv.QPStateError, 0, 0)
+		id.qp.Track(ibv.QPErr, 0, 0)
 	}
 	if id.requests != nil {
 		id.requests.fail(err)

@@ -185,8 +185,8 @@ func portsOf(d *device, link route.RDMALink) ([]policy.RDMAPort, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := make([]policy.RDMAPort, 0, attr.PhysPorts)
-	for n := 1; n <= attr.PhysPorts; n++ {
+	out := make([]policy.RDMAPort, 0, attr.PhysPortCount)
+	for n := 1; n <= int(attr.PhysPortCount); n++ {
 		port, err := d.ctx.QueryPort(uint8(n))
 		if err != nil {
 			return nil, err
@@ -218,7 +218,7 @@ func transportOf(t ibv.Transport, layer ibv.LinkLayer) policy.Transport {
 	switch {
 	case t == ibv.TransportIWARP:
 		return policy.IWARP
-	case t == ibv.TransportIB && layer == ibv.LinkLayerEthernet:
+	case t == ibv.TransportIB && layer == ibv.LinkEthernet:
 		return policy.RoCE
 	case t == ibv.TransportIB:
 		return policy.InfiniBand
@@ -237,4 +237,45 @@ func gidRow(r ibv.GIDEntry) policy.GIDRow {
 		row.Type = policy.GIDTypeRoCEv2
 	}
 	return row
+}
+
+// channels holds one completion channel per device for the connections that
+// bring no queues of their own: thousands of them are one descriptor and one
+// goroutine.
+var channels struct {
+	mu sync.Mutex
+	by map[*ibv.Context]*channelUse
+}
+
+type channelUse struct {
+	ch    *ibv.CompChannel
+	users int
+}
+
+// sharedChannel gives ctx's shared completion channel; done gives it back.
+func sharedChannel(ctx *ibv.Context) (ch *ibv.CompChannel, done func(), err error) {
+	channels.mu.Lock()
+	defer channels.mu.Unlock()
+	u := channels.by[ctx]
+	if u == nil {
+		ch, err := ctx.NewCompChannel()
+		if err != nil {
+			return nil, nil, err
+		}
+		u = &channelUse{ch: ch}
+		if channels.by == nil {
+			channels.by = make(map[*ibv.Context]*channelUse)
+		}
+		channels.by[ctx] = u
+	}
+	u.users++
+	return u.ch, func() {
+		channels.mu.Lock()
+		defer channels.mu.Unlock()
+		u.users--
+		if u.users == 0 {
+			delete(channels.by, ctx)
+			u.ch.Close()
+		}
+	}, nil
 }

@@ -101,6 +101,18 @@ func (e *PrivateDataError) Error() string {
 // Unwrap makes it match ErrPrivateDataTooLong.
 func (e *PrivateDataError) Unwrap() error { return ErrPrivateDataTooLong }
 
+// MessageError is a message over QueueConfig.MaxMessage. It matches EMSGSIZE.
+type MessageError struct {
+	Got, Max int // bytes
+}
+
+func (e *MessageError) Error() string {
+	return fmt.Sprintf("message of %d bytes: this connection's buffers hold %d (QueueConfig.MaxMessage)", e.Got, e.Max)
+}
+
+// Unwrap gives EMSGSIZE.
+func (e *MessageError) Unwrap() error { return syscall.EMSGSIZE }
+
 // TimeoutError is a step that its deadline ended. It matches
 // context.DeadlineExceeded and ETIMEDOUT, or, where the caller gave up,
 // context.Canceled and ECANCELED.

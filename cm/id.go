@@ -77,11 +77,12 @@ type ID struct {
 	request  *cgo.Event     // the CONNECT_REQUEST behind a child
 	peerData []byte         // of the answer that established the connection
 
-	over    chan struct{} // closed when the connection is over, or the id
-	overErr error
-	closed  chan struct{} // closed when Close is done
-	closing bool
-	acks    sync.WaitGroup // the answer to the peer's disconnect
+	answered chan struct{} // closed when the peer has acknowledged the end, or begun it
+	over     chan struct{} // closed when the connection is over, or the id
+	overErr  error
+	closed   chan struct{} // closed when Close is done
+	closing  bool
+	acks     sync.WaitGroup // the answer to the peer's disconnect
 }
 
 // NewID makes an id in the network namespace of the calling goroutine's OS
@@ -117,11 +118,12 @@ func newID(ch *EventChannel, h *host, cfg IDConfig) *ID {
 	cfg.Channel = ch
 	cfg.Timeouts = cfg.Timeouts.withDefaults()
 	return &ID{
-		cfg:    cfg,
-		ch:     ch,
-		host:   h,
-		over:   make(chan struct{}),
-		closed: make(chan struct{}),
+		cfg:      cfg,
+		ch:       ch,
+		host:     h,
+		over:     make(chan struct{}),
+		answered: make(chan struct{}),
+		closed:   make(chan struct{}),
 	}
 }
 

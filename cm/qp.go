@@ -28,7 +28,7 @@ func (id *ID) CreateQP(pd *ibv.PD, cfg ibv.QPConfig) (*ibv.QP, error) {
 	case pd == nil:
 		return nil, id.fail(op, fmt.Errorf("no protection domain given: %w", ErrClosed))
 	case pd.Context() != ctx:
-		return nil, id.fail(op, ibv.ForeignContext("protection domain", pd.Context(), "id", ctx))
+		return nil, id.fail(op, foreignPD(pd, ctx))
 	}
 	var raw cgo.QP
 	qp, err := ibv.NewQP(pd, cfg, func(pd cgo.PD, attr *cgo.QPInitAttr) (cgo.QP, error) {
@@ -41,7 +41,7 @@ func (id *ID) CreateQP(pd *ibv.PD, cfg ibv.QPConfig) (*ibv.QP, error) {
 	if err != nil {
 		return nil, id.fail(op, err)
 	}
-	qp.Track(ibv.QPStateInit, 0, 0)
+	qp.Track(ibv.QPInit, 0, 0)
 	id.mu.Lock()
 	closing := id.closing
 	if !closing {
@@ -53,6 +53,16 @@ func (id *ID) CreateQP(pd *ibv.PD, cfg ibv.QPConfig) (*ibv.QP, error) {
 		return nil, id.fail(op, ErrClosed)
 	}
 	return qp, nil
+}
+
+// foreignPD says whose the PD is: librdmacm opens devices itself, and a PD of
+// another opening of the same device answers with a bare EINVAL.
+func foreignPD(pd *ibv.PD, ctx *ibv.Context) error {
+	hint := fmt.Sprintf("the PD is on %s, the id on %s", pd.Context().Name(), ctx.Name())
+	if pd.Context().Name() == ctx.Name() {
+		hint = fmt.Sprintf("the PD is of another opening of %s: allocate it from the id's Context", ctx.Name())
+	}
+	return &ibv.Error{Op: "create QP", Object: ctx.Name(), Kind: ibv.ErrForeignContext, Hint: hint}
 }
 
 // destroyQP is the QP's Close. While the id lives, the pump may be inside

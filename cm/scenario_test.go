@@ -56,7 +56,7 @@ func all(o outcome) map[Policy]outcome {
 	return map[Policy]outcome{PinBound: o, RequireRoute: o, Auto: o, FollowRoute: o}
 }
 
-func pin(pin, route outcome) map[Policy]outcome {
+func pinned(pin, route outcome) map[Policy]outcome {
 	m := bothPin(pin)
 	m[RequireRoute] = route
 	return m
@@ -92,10 +92,10 @@ var scenarios = []scenario{
 	{name: "06 bound, address of another rail/v6", bind: "[fd01::1]:0", dst: "[fd02::1]:7471", want: bothPin(unreachable)},
 	{name: "07 bound, peer of another rail/v6", bind: "[fd01::1]:0", dst: "[fd02::2]:7471", want: bothPin(unreachable)},
 	{name: "08 bound, peer of a rail without RDMA/v6", bind: "[fd01::1]:0", dst: "[fd03::2]:7471", want: bothPin(unreachable)},
-	{name: "09 bound, peer of another rail/v4", bind: "10.1.0.1:0", dst: "10.2.0.2:7471", want: pin(silent, unreachable)},
+	{name: "09 bound, peer of another rail/v4", bind: "10.1.0.1:0", dst: "10.2.0.2:7471", want: pinned(silent, unreachable)},
 	{name: "09 the same, on-link route required/v4", bind: "10.1.0.1:0", dst: "10.2.0.2:7471",
 		cfg: IDConfig{RequireOnLinkRoute: true}, want: bothPin(unreachable)},
-	{name: "10 unreachable route/v4", bind: "10.1.0.1:0", dst: "10.50.0.2:7471", want: pin(silent, unreachable),
+	{name: "10 unreachable route/v4", bind: "10.1.0.1:0", dst: "10.50.0.2:7471", want: pinned(silent, unreachable),
 		setup: func(t *testing.T) {
 			ip(t, "route add unreachable 10.50.0.0/24", "route del unreachable 10.50.0.0/24")
 		}},
