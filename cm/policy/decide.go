@@ -128,6 +128,9 @@ func (d *Decision) finish(v *view, err *Error) {
 
 // plain makes the refusals that need no look-up, and settles what Auto means.
 func (d *Decision) plain() *Error {
+	if d.Binding.State > BoundDevice {
+		return refuse(ErrUnknownPolicy, fmt.Sprintf("bind state %s is unknown", d.Binding.State), "take the binding from the bind's own check")
+	}
 	if err := d.plainDestination(); err != nil {
 		return err
 	}
@@ -215,8 +218,6 @@ func (d *Decision) plainSource() *Error {
 		same = src.Addr() == b.Addr.Addr()
 	case BoundDevice:
 		same = sameAddr(src.Addr(), b)
-	default:
-		return refuse(ErrUnknownPolicy, fmt.Sprintf("bind state %s is unknown", b.State), "take the binding from the bind's own check")
 	}
 	if same && (src.Port() == 0 || src.Port() == b.Addr.Port()) {
 		return nil

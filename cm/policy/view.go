@@ -27,6 +27,9 @@ func (v *view) route(q Query) (Route, *Error) {
 	}
 	v.lookups++
 	r, err := v.h.Route(q)
+	if q.Oif != 0 && errors.Is(err, syscall.ENODEV) {
+		return Route{}, lost("network device %d is gone", q.Oif)
+	}
 	if err != nil {
 		return Route{}, lookupFailed("the route to "+q.Dst.String(), err)
 	}

@@ -1,0 +1,356 @@
+package policy_test
+
+import (
+	"errors"
+	"net/netip"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/railbind/railbind/cm/policy"
+)
+
+func TestParsePolicy(t *testing.T) {
+	for p, s := range map[policy.Policy]string{policy.Auto: "auto", policy.PinBound: "pin", policy.RequireRoute: "route", policy.FollowRoute: "follow"} {
+		got, err := policy.ParsePolicy(s)
+		require.NoError(t, err)
+		require.Equal(t, p, got)
+		require.Equal(t, s, p.String())
+		var back policy.Policy
+		text, err := p.MarshalText()
+		require.NoError(t, err)
+		require.NoError(t, back.UnmarshalText(text))
+		require.Equal(t, p, back)
+	}
+	p, err := policy.ParsePolicy("")
+	require.NoError(t, err)
+	require.Equal(t, policy.Auto, p)
+	_, err = policy.ParsePolicy("free")
+	require.ErrorContains(t, err, "auto, pin, route or follow")
+}
+
+// TestZeroPolicyIsAuto and says what it came to.
+func TestAuto(t *testing.T) {
+	m := newPair(t)
+	d := policy.Decide(m, policy.Request{Dst: ap("10.2.0.2:1")})
+	require.Equal(t, policy.FollowRoute, d.Policy)
+	require.Equal(t, policy.Auto, d.Request.Policy)
+	d = policy.Decide(m, policy.Request{Binding: bind(t, m, "10.1.0.1:0"), Dst: ap("10.1.0.2:1")})
+	require.Equal(t, policy.PinBound, d.Policy)
+	require.False(t, d.Bind)
+	d = policy.Decide(m, policy.Request{Src: ap("10.1.0.1:0"), Dst: ap("10.1.0.2:1")})
+	require.Equal(t, policy.PinBound, d.Policy)
+	require.True(t, d.Bind)
+	require.Equal(t, "rxe0", d.Binding.Device)
+	require.Equal(t, bind(t, m, "10.1.0.1:0"), d.Binding)
+	d = policy.Decide(m, policy.Request{Src: ap("0.0.0.0:5000"), Dst: ap("10.2.0.2:1")})
+	require.Equal(t, policy.FollowRoute, d.Policy, "a port alone is no source")
+	require.NoError(t, d.Err)
+}
+
+// TestIdleSource: what binding the source would refuse, the decision refuses.
+func TestIdleSource(t *testing.T) {
+	m := newPair(t)
+	for src, want := range map[string]error{
+		"10.3.0.1:0": policy.ErrNotRDMA, "10.99.0.1:0": policy.ErrNotLocal, "127.0.0.1:0": policy.ErrNotRDMA, "239.0.0.1:0": policy.ErrNotLocal,
+	} {
+		d := policy.Decide(m, policy.Request{Src: ap(src), Dst: ap("10.1.0.2:1")})
+		require.ErrorIs(t, d.Err, want, src)
+	}
+	d := policy.Decide(m, policy.Request{Src: ap("[fe80::1]:0"), Dst: ap("[fd01::2]:1")})
+	require.ErrorIs(t, d.Err, policy.ErrScope)
+	m.AddRDMA("siw0", "a0")
+	d = policy.Decide(m, policy.Request{Src: ap("10.1.0.1:0"), Dst: ap("10.1.0.2:1")})
+	require.ErrorIs(t, d.Err, policy.ErrAmbiguousDevice)
+	require.ErrorIs(t, d.Err, syscall.Errno(76))
+	d = policy.Decide(m, policy.Request{Dst: ap("10.1.0.2:1")})
+	require.ErrorIs(t, d.Err, policy.ErrAmbiguousDevice, "no single device can be promised")
+}
+
+func TestOddRequests(t *testing.T) {
+	m := newPair(t)
+	b := bind(t, m, "10.1.0.1:0")
+	dst := ap("10.1.0.2:1")
+	for name, test := range map[string]struct {
+		r   policy.Request
+		err error
+	}{
+		"policy unknown":           {policy.Request{Policy: 77, Binding: b, Dst: dst}, policy.ErrUnknownPolicy},
+		"state unknown":            {policy.Request{Binding: policy.Binding{State: 77}, Dst: dst}, policy.ErrUnknownPolicy},
+		"state unknown, follow":    {policy.Request{Policy: policy.FollowRoute, Binding: policy.Binding{State: 77}, Dst: dst}, policy.ErrUnknownPolicy},
+		"state unknown, a source":  {policy.Request{Binding: policy.Binding{State: 77}, Src: dst, Dst: dst}, policy.ErrUnknownPolicy},
+		"binding empty":            {policy.Request{Binding: policy.Binding{State: policy.BoundDevice}, Dst: dst}, policy.ErrNotBound},
+		"no destination":           {policy.Request{Binding: b}, policy.ErrLoopbackDst},
+		"broadcast":                {policy.Request{Binding: b, Dst: ap("255.255.255.255:1")}, policy.ErrLoopbackDst},
+		"IB port space multicast":  {policy.Request{Binding: b, Dst: ap("239.1.1.1:1"), PortSpace: policy.PortSpaceIB}, policy.ErrLoopbackDst},
+		"IPoIB multicast":          {policy.Request{Binding: b, Dst: ap("239.1.1.1:1"), PortSpace: policy.PortSpaceIPoIB}, nil},
+		"multicast, idle":          {policy.Request{Dst: ap("239.1.1.1:1"), PortSpace: policy.PortSpaceUDP}, policy.ErrNotRDMA},
+		"wildcard source on bound": {policy.Request{Binding: b, Src: ap("0.0.0.0:0"), Dst: dst}, policy.ErrSourceConflict},
+		"same wildcard source":     {policy.Request{Binding: bind(t, m, "0.0.0.0:7000"), Src: ap("0.0.0.0:7000"), Dst: dst}, nil},
+		"other wildcard port":      {policy.Request{Binding: bind(t, m, "0.0.0.0:7000"), Src: ap("0.0.0.0:7001"), Dst: dst}, policy.ErrSourceConflict},
+		"no such zone, idle":       {policy.Request{Dst: ap("[fe80::1%nix]:1")}, policy.ErrScope},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := policy.Decide(m, test.r)
+			require.ErrorIs(t, d.Err, test.err)
+			if test.err == nil {
+				require.Equal(t, policy.Accepted, d.Verdict)
+			}
+		})
+	}
+}
+
+// TestZones: a zone is a link, by name or by index, whatever the link's name was
+// when the id was bound.
+func TestZones(t *testing.T) {
+	m := newPair(t)
+	require.NoError(t, m.IP("addr add fe80::a/64 dev a0"))
+	b := bind(t, m, "[fe80::a%a0]:0")
+	for zone, want := range map[string]error{"a0": nil, "2": nil, "b0": policy.ErrScope, "3": policy.ErrScope} {
+		d := policy.Decide(m, policy.Request{Binding: b, Dst: ap("[fe80::99%" + zone + "]:1")})
+		require.ErrorIs(t, d.Err, want, zone)
+		d = policy.Decide(m, policy.Request{Binding: b, Src: ap("[fe80::a%" + zone + "]:0"), Dst: ap("[fe80::99%a0]:1")})
+		if want != nil {
+			want = policy.ErrSourceConflict
+		}
+		require.ErrorIs(t, d.Err, want, zone)
+	}
+	require.NoError(t, m.IP("link set a0 name rail"))
+	m.devices[0].Netdev = "rail"
+	d := policy.Decide(m, policy.Request{Binding: b, Dst: ap("[fe80::99%rail]:1")})
+	require.NoError(t, d.Err)
+	require.Equal(t, "rail", d.Binding.Netdev)
+	d = policy.Decide(m, policy.Request{Binding: b, Dst: ap("[fe80::99%a0]:1")})
+	require.ErrorIs(t, d.Err, policy.ErrScope, "that name is nobody's now")
+	// Nothing leads there: the remedy is no rule by source.
+	m.links[2].Up = false
+	d = policy.Decide(m, policy.Request{Dst: ap("[fe80::99%rail]:1")})
+	require.ErrorIs(t, d.Err, policy.ErrNoRoute)
+}
+
+// TestECMPPrediction: whatever the hash chooses, it is in the predicted set, and
+// a bound IPv6 id is refused also where the hash happens to agree.
+func TestECMP(t *testing.T) {
+	for hash := range 2 {
+		m := newPair(t)
+		m.hash = hash
+		require.NoError(t, m.IP("route add 10.60.0.0/24 nexthop via 10.1.0.2 dev a0 nexthop via 10.2.0.2 dev b0"))
+		require.NoError(t, m.IP("route add fd60::/64 nexthop via fd01::2 dev a0 nexthop via fd02::2 dev b0"))
+		require.NoError(t, m.IP("route add 10.61.0.0/24 nexthop via 10.1.0.2 dev a0 nexthop via 10.3.0.2 dev c0"))
+		require.NoError(t, m.IP("route add fd61::/64 nexthop via fd01::2 dev a0 nexthop via fd01::3 dev a0"))
+		a := bind(t, m, "[fd01::1]:0")
+		d := policy.Decide(m, policy.Request{Binding: a, Dst: ap("[fd60::1]:1")})
+		require.ErrorIs(t, d.Err, policy.ErrRouteMismatch)
+		d = policy.Decide(m, policy.Request{Policy: policy.RequireRoute, Binding: a, Dst: ap("[fd61::1]:1")})
+		require.NoError(t, d.Err, "two gateways on one rail")
+		for _, dst := range []string{"10.60.0.1:1", "[fd60::1]:1"} {
+			d = policy.Decide(m, policy.Request{Dst: ap(dst)})
+			require.NoError(t, d.Err)
+			require.ElementsMatch(t, []int{2, 3}, d.Netdevs())
+		}
+		d = policy.Decide(m, policy.Request{Dst: ap("10.61.0.1:1")})
+		require.NoError(t, d.Err, "one of them carries RDMA")
+		require.Equal(t, []int{2}, d.Netdevs())
+	}
+}
+
+// TestRemedies applies what refusals print, on the model; package route does it
+// on the real kernel.
+func TestRemedies(t *testing.T) {
+	for _, test := range []struct {
+		bind, dst string
+		setup     []string
+		policy    policy.Policy
+	}{
+		{"[fd01::1]:0", "[fd02::2]:1", nil, policy.PinBound},
+		{"[fd01::1]:0", "[fd99::2]:1", nil, policy.PinBound},
+		{"10.1.0.1:0", "10.2.0.2:1", nil, policy.RequireRoute},
+		{"10.1.0.1:0", "10.1.0.2:1", []string{"link set a0 down"}, policy.PinBound},
+		{"[fd02::1]:0", "[fd01::2]:1", []string{"link add v type vrf table 10", "link set b0 master v"}, policy.PinBound},
+		{"10.2.0.1:0", "10.1.0.2:1", []string{"link add v type vrf table 10", "link set b0 master v"}, policy.PinBound},
+	} {
+		m := newPair(t)
+		b := bind(t, m, test.bind)
+		for _, c := range test.setup {
+			require.NoError(t, m.IP(c))
+		}
+		r := policy.Request{Policy: test.policy, Binding: b, Dst: ap(test.dst)}
+		d := policy.Decide(m, r)
+		require.ErrorIs(t, d.Err, policy.ErrRouteMismatch, d.Text())
+		commands, err := m.remedy(d.Remedy)
+		require.NoError(t, err)
+		require.NotEmpty(t, commands)
+		d = policy.Decide(m, r)
+		require.NoError(t, d.Err, d.Text())
+	}
+}
+
+// TestLostBinding: each thing that an id is bound to may go.
+func TestLostBinding(t *testing.T) {
+	for name, lose := range map[string]func(*model){
+		"address":            func(m *model) { _ = m.IP("addr del 10.1.0.1/24 dev a0") },
+		"address moved":      func(m *model) { _ = m.IP("addr del 10.1.0.1/24 dev a0"); _ = m.IP("addr add 10.1.0.1/24 dev b0") },
+		"network device":     func(m *model) { _ = m.IP("link del a0") },
+		"RDMA device":        func(m *model) { m.devices = m.devices[1:] },
+		"RDMA device is new": func(m *model) { m.ports, _ = m.RDMAPorts(); m.ports[0].DeviceIndex = 9 },
+		"GID":                func(m *model) { m.ports, _ = m.RDMAPorts(); m.ports[0].GIDs = nil },
+	} {
+		m := newPair(t)
+		b := bind(t, m, "10.1.0.1:0")
+		lose(m)
+		for _, p := range []policy.Policy{policy.PinBound, policy.RequireRoute} {
+			d := policy.Decide(m, policy.Request{Policy: p, Binding: b, Dst: ap("10.1.0.2:1")})
+			require.ErrorIs(t, d.Err, policy.ErrBindingLost, name)
+			require.ErrorIs(t, d.Err, syscall.EADDRNOTAVAIL, name)
+			require.Empty(t, m.queries, "no route was asked for")
+		}
+	}
+}
+
+// TestHostFailures: whatever look-up fails, and however late, the decision is a
+// refusal that says so.
+func TestHostFailures(t *testing.T) {
+	requests := func(m *model) []policy.Request {
+		return []policy.Request{
+			{Binding: bind(t, m, "10.1.0.1:0"), Dst: ap("10.1.0.2:1")},
+			{Binding: bind(t, m, "[fd01::1]:0"), Dst: ap("[fd01::1]:1")},
+			{Binding: bind(t, m, "[fe80::a%a0]:0"), Dst: ap("[fe80::9%2]:1")},
+			{Src: ap("10.1.0.1:0"), Dst: ap("10.1.0.2:1")},
+			{Src: ap("[fe80::a%a0]:0"), Dst: ap("[fe80::9%a0]:1")},
+			{Dst: ap("10.2.0.2:1")},
+			{Dst: ap("10.2.0.1:1")},
+			{Dst: ap("[fe80::9%a0]:1")},
+		}
+	}
+	for n := range requests(newLocal(t)) {
+		for at := 1; ; at++ {
+			m := newLocal(t)
+			r := requests(m)[n]
+			h := &failing{Host: m, at: at}
+			d := policy.Decide(h, r)
+			if h.asked < at {
+				require.NoError(t, d.Err)
+				break
+			}
+			require.ErrorIs(t, d.Err, policy.ErrLookup)
+			require.ErrorIs(t, d.Err, syscall.ENOBUFS)
+			require.NotEmpty(t, d.Remedy)
+		}
+	}
+	d := policy.Decide(nil, policy.Request{Dst: ap("10.2.0.2:1")})
+	require.ErrorIs(t, d.Err, policy.ErrLookup)
+	d = policy.Decide(nil, policy.Request{Dst: ap("127.0.0.1:1")})
+	require.ErrorIs(t, d.Err, policy.ErrLoopbackDst, "refused before anybody is asked")
+	d = policy.Decide(nil, policy.Request{Dst: ap("[fe80::1%a0]:1")})
+	require.ErrorIs(t, d.Err, policy.ErrLookup)
+	d = policy.Decide(nil, policy.Request{Dst: ap("[fe80::1%1]:1")})
+	require.ErrorIs(t, d.Err, policy.ErrLookup)
+}
+
+func newLocal(t testing.TB) *model {
+	m := newPair(t)
+	require.NoError(t, m.IP("link add v type vrf table 10"))
+	require.NoError(t, m.IP("addr add fe80::a/64 dev a0"))
+	m.named("a0").Master = m.named("v").Index // asked about, and unrouted as before
+	m.named("v").Kind = "bridge"
+	return m
+}
+
+// failing fails one look-up.
+type failing struct {
+	policy.Host
+	at, asked int
+}
+
+func (f *failing) next() error {
+	if f.asked++; f.asked == f.at {
+		return syscall.ENOBUFS
+	}
+	return nil
+}
+
+func (f *failing) Route(q policy.Query) (policy.Route, error) {
+	if err := f.next(); err != nil {
+		return policy.Route{}, err
+	}
+	return f.Host.Route(q)
+}
+
+func (f *failing) Owners(a netip.Addr) ([]policy.Interface, error) {
+	if err := f.next(); err != nil {
+		return nil, err
+	}
+	return f.Host.Owners(a)
+}
+
+func (f *failing) Interface(index int) (policy.Interface, error) {
+	if err := f.next(); err != nil {
+		return policy.Interface{}, err
+	}
+	return f.Host.Interface(index)
+}
+
+func (f *failing) InterfaceByName(name string) (policy.Interface, error) {
+	if err := f.next(); err != nil {
+		return policy.Interface{}, err
+	}
+	return f.Host.InterfaceByName(name)
+}
+
+func (f *failing) RDMAPorts() ([]policy.RDMAPort, error) {
+	if err := f.next(); err != nil {
+		return nil, err
+	}
+	return f.Host.RDMAPorts()
+}
+
+// TestMaster: only a VRF changes what a link's addresses mean.
+func TestMaster(t *testing.T) {
+	m := newLocal(t)
+	require.Empty(t, bind(t, m, "10.1.0.1:0").VRF, "a bridge port")
+	m.named("v").Kind = "vrf"
+	b := bind(t, m, "10.1.0.1:0")
+	require.Equal(t, "v", b.VRF)
+	require.Contains(t, b.String(), "VRF v")
+	d := policy.Decide(m, policy.Request{Policy: policy.RequireRoute, Binding: b, Dst: ap("10.99.0.1:1")})
+	require.Contains(t, d.Remedy, "ip route replace 10.99.0.1/32 dev a0 vrf v")
+}
+
+// TestLookups states what a decision costs.
+func TestLookups(t *testing.T) {
+	m := newPair(t)
+	b := bind(t, m, "10.1.0.1:0")
+	for name, test := range map[string]struct {
+		r    policy.Request
+		want int
+	}{
+		// link, owners, RDMA ports; Q1, Q1f, Q2, Q2f
+		"bound": {policy.Request{Binding: b, Dst: ap("10.1.0.2:1")}, 7},
+		// ... without Q2f, with the owners of the destination
+		"bound, loopback": {policy.Request{Binding: b, Dst: ap("10.1.0.1:1")}, 7},
+		// Q0, Q0f; link, RDMA ports
+		"idle": {policy.Request{Dst: ap("10.1.0.2:1")}, 4},
+		// owners and RDMA ports of the source, then as bound without the ports
+		"idle, source": {policy.Request{Src: ap("10.1.0.1:0"), Dst: ap("10.1.0.2:1")}, 8},
+	} {
+		require.Equal(t, test.want, policy.Decide(m, test.r).Lookups, name)
+	}
+}
+
+func TestLinkGoneBetween(t *testing.T) {
+	late := newPair(t)
+	b := bind(t, late, "10.1.0.1:0")
+	late.fail = map[string]error{"route": syscall.ENODEV}
+	require.ErrorIs(t, policy.Decide(late, policy.Request{Binding: b, Dst: ap("10.1.0.2:1")}).Err, policy.ErrBindingLost)
+	// The route names a link that is gone by the time it is asked about.
+	m := newPair(t)
+	d := policy.Decide(gone{m}, policy.Request{Dst: ap("10.2.0.2:1")})
+	require.ErrorIs(t, d.Err, policy.ErrNotRDMA)
+}
+
+type gone struct{ *model }
+
+func (gone) Interface(int) (policy.Interface, error) {
+	return policy.Interface{}, errors.Join(errors.New("gone"), syscall.ENODEV)
+}
