@@ -18,9 +18,6 @@ import (
 	"unsafe"
 )
 
-// linkName is the virtio-serial port's name in the guest.
-const linkName = "railbind"
-
 // agent is PID 1 of a guest.
 type agent struct {
 	link  *frameWriter

@@ -63,42 +63,41 @@ func (d *driver) run() (int, error) {
 	}
 
 	status, err := d.guests(ctx)
-	if cause := context.Cause(ctx); cause != nil && (err != nil || status == 0) {
-		return 0, cause
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = cause
 	}
 	return status, err
 }
 
 // watchSignals ends the run on a signal, and when the parent is gone: nobody
-// is there to end it then. (nohup keeps it running.)
+// is there to end it then. What nohup or a shell's & made us ignore stays so.
 func watchSignals(interrupt context.CancelCauseFunc) {
+	parent := os.Getppid()
 	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	parentDied := syscall.SIGUSR2
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
+		if !signal.Ignored(s) {
+			signal.Notify(signals, s)
+		}
+	}
+	gone := failure{statusFailed, errors.New("the parent process is gone; nohup keeps a guest running")}
 	if !signal.Ignored(syscall.SIGHUP) {
-		signal.Notify(signals, syscall.SIGUSR2)
-		parent := os.Getppid()
-		_, _, _ = syscall.Syscall(syscall.SYS_PRCTL, syscall.PR_SET_PDEATHSIG, uintptr(syscall.SIGUSR2), 0)
+		signal.Notify(signals, parentDied)
+		_, _, _ = syscall.Syscall(syscall.SYS_PRCTL, syscall.PR_SET_PDEATHSIG, uintptr(parentDied), 0)
 		if os.Getppid() != parent {
-			interrupt(failure{statusFailed, errors.New("the parent process is gone")})
+			interrupt(gone)
 		}
-		go watch(signals, parent, interrupt)
-		return
 	}
-	go watch(signals, 0, interrupt)
-}
-
-func watch(signals chan os.Signal, parent int, interrupt context.CancelCauseFunc) {
-	for s := range signals {
-		number := s.(syscall.Signal)
-		if number == syscall.SIGUSR2 {
-			// Also sent when only the parent's thread ended.
-			if os.Getppid() != parent {
-				interrupt(failure{statusFailed, errors.New("the parent process is gone")})
+	go func() {
+		for s := range signals {
+			switch {
+			case s != parentDied:
+				interrupt(failure{128 + int(s.(syscall.Signal)), fmt.Errorf("%v: the guest was ended", s)})
+			case os.Getppid() != parent: // else only a thread of the parent ended
+				interrupt(gone)
 			}
-			continue
 		}
-		interrupt(failure{128 + int(number), fmt.Errorf("%v: the guest was ended", s)})
-	}
+	}()
 }
 
 func (d *driver) say(text string) { fmt.Fprintln(os.Stderr, "ci/guest: "+text) }

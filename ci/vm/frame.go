@@ -32,6 +32,9 @@ const (
 	kindExit    kind = 'Q' // exit, JSON
 )
 
+// linkName is the port's name in the guest.
+const linkName = "railbind"
+
 // maxPayload bounds a frame, so that a garbled length is an error, not an
 // allocation.
 const maxPayload = 1 << 20
