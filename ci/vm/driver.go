@@ -34,6 +34,7 @@ type host struct {
 	d       *driver
 	number  int
 	qemu    *exec.Cmd
+	stopped sync.Once
 	link    *frameWriter
 	console tail // the kernel's
 	errors  tail // QEMU's own
@@ -378,14 +379,14 @@ func (h *host) listen(link io.Reader) {
 
 // died explains a guest whose link broke.
 func (h *host) died(link error) error {
-	state, _ := h.qemu.Process.Wait()
+	h.stop() // so that all it printed is here
 	if msg := strings.TrimSpace(h.errors.String()); msg != "" {
 		return fmt.Errorf("host %d: QEMU ended: %s", h.number, msg)
 	}
 	if cause := diagnose(h.console.String()); cause != "" {
 		return h.failed(errors.New(cause))
 	}
-	return h.failed(fmt.Errorf("the guest ended without a status (%v, %v)", state, link))
+	return h.failed(fmt.Errorf("the guest ended without a status (%w)", link))
 }
 
 // failed adds what the guest printed last, unless -v has shown it.
@@ -400,19 +401,23 @@ func (h *host) failed(err error) error {
 	}{{"console", &h.console}, {"set-up", &h.log}} {
 		if text := excerpt(t.tail.String(), 25); text != "" {
 			p := &prefixer{w: &out, prefix: fmt.Sprintf("%s %d| ", t.name, h.number)}
-			fmt.Fprintln(p, text)
+			_, _ = p.Write([]byte(text + "\n"))
 		}
 	}
 	_, _ = os.Stderr.Write(out.Bytes())
 	return fmt.Errorf("host %d: %w (-v shows more)", h.number, err)
 }
 
+// stop ends QEMU; it may be called again.
 func (h *host) stop() {
-	_ = h.qemu.Process.Kill()
-	_ = h.qemu.Wait()
+	h.stopped.Do(func() {
+		_ = h.qemu.Process.Kill()
+		_ = h.qemu.Wait()
+	})
 }
 
-var kvmOnce = sync.OnceValue(func() bool {
+// usableKVM tells whether this user may make virtual machines.
+var usableKVM = sync.OnceValue(func() bool {
 	f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
 	if err != nil {
 		return false
@@ -423,8 +428,6 @@ var kvmOnce = sync.OnceValue(func() bool {
 	if errno != 0 {
 		return false
 	}
-	syscall.Close(int(fd))
+	_ = syscall.Close(int(fd))
 	return true
 })
-
-func usableKVM() bool { return kvmOnce() }

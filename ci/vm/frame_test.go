@@ -38,7 +38,7 @@ func TestFrames(t *testing.T) {
 	if got.String() != big {
 		t.Fatal("the stream's bytes differ")
 	}
-	if _, _, err := readFrame(&link); err != io.EOF {
+	if _, _, err := readFrame(&link); !errors.Is(err, io.EOF) {
 		t.Fatalf("at the end: %v", err)
 	}
 }

@@ -55,7 +55,7 @@ func (c cache) lock() (unlock func(), err error) {
 	}
 	for {
 		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
-		if err != syscall.EINTR {
+		if !errors.Is(err, syscall.EINTR) {
 			break
 		}
 	}
@@ -194,7 +194,7 @@ func writeImage(bzImage []byte, path string) error {
 func depmod(ctx context.Context, modules, release string) error {
 	// It insists on a folder lib/modules.
 	base := modules + ".depmod"
-	defer os.RemoveAll(base)
+	defer func() { _ = os.RemoveAll(base) }()
 	if err := os.MkdirAll(filepath.Join(base, "lib"), 0o755); err != nil {
 		return err
 	}
@@ -282,7 +282,7 @@ func (c cache) apt(ctx context.Context, suite string) (*apt, error) {
 // sources lists a suite, and its security updates where it has them, on the
 // mirrors that the machine uses itself, or on the one in RAILBIND_MIRROR.
 func sources(ctx context.Context, suite string) (string, error) {
-	targets := ""
+	var targets string
 	if m := os.Getenv("RAILBIND_MIRROR"); m != "" {
 		targets = m + " main\n"
 	} else {
@@ -355,7 +355,7 @@ func parseDepends(control, prefix string) (name, version string, err error) {
 // unpack fetches packages and unpacks them over each other into dir.
 func (a *apt) unpack(ctx context.Context, dir string, pkgs ...string) error {
 	debs := dir + ".debs"
-	defer os.RemoveAll(debs)
+	defer func() { _ = os.RemoveAll(debs) }()
 	if err := errors.Join(os.MkdirAll(debs, 0o755), os.MkdirAll(dir, 0o755)); err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ func (c cache) buildSiw(ctx context.Context, k kernel, module string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 
 	// Headers and source must be those of the kernel, to the revision.
 	headers := "linux-headers-" + k.Release
