@@ -1,0 +1,62 @@
+# railbind: RDMA for Go that keeps the device you bound. `make help` lists the targets.
+
+BIN     := bin
+TESTS   := $(BIN)/test
+# The packages whose tests run again in the guest, where RDMA is.
+GUEST   := ibv cm cm/internal/route
+LINT    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
+
+export GOFLAGS ?= -buildvcs=false
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test unit guest-test race asan cgocheck lint bench image-test clean packages
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+packages:
+	@ci/packages build
+
+build: packages ## build the programs to bin/
+	@mkdir -p $(BIN)
+	cd examples && go build -o ../$(BIN)/rb-rping ./rping && go build -o ../$(BIN)/rb-explain ./explain
+
+demo: build ## show the main job on real RDMA, in two Soft-RoCE guests
+	@ci/demo
+
+test: unit guest-test ## run all tests: on this host, then in the guest
+
+unit: packages ## run the tests that need no RDMA
+	go vet ./...
+	cd examples && go vet ./...
+	CGO_ENABLED=0 go build ./... && CGO_ENABLED=0 go vet ./...
+	CGO_ENABLED=0 GOOS=darwin go build ./... && CGO_ENABLED=0 GOOS=darwin go vet ./...
+	go test ./...
+	cd examples && go test ./...
+
+guest-test: build ## run the tests on a real kernel, in Soft-RoCE guests
+	@ci/guest-test
+
+race: build ## run the guest tests under the race detector
+	@ci/guest-test -race
+
+asan: build ## run the guest tests under the address sanitizer
+	@ci/guest-test -asan
+
+cgocheck: build ## run the guest tests with GOEXPERIMENT=cgocheck2
+	@ci/guest-test -cgocheck2
+
+lint: packages ## check the style of Go and shell
+	@ci/packages lint
+	go run $(LINT) run ./...
+	cd examples && go run $(LINT) run ./...
+	shellcheck ci/guest ci/packages ci/guest-test ci/demo ci/image-test ci/topo/* .ci/run
+
+bench: packages ## time the binding against the same loop in C, on the fake provider
+	go test -run '^$$' -bench . ./cgo/... ./ibv/... ./cm/...
+
+image-test: ## build the container image without a registry, and try it
+	@ci/image-test
+
+clean: ## remove what was built here (the guest's cache stays)
+	rm -rf $(BIN)
