@@ -10,6 +10,7 @@ import (
 
 	"github.com/railbind/railbind/cm"
 	"github.com/railbind/railbind/cm/policy"
+	"github.com/railbind/railbind/ibv"
 )
 
 // report is what the program found out.
@@ -43,7 +44,7 @@ func explain(ctx context.Context, o options) report {
 	}}
 	h, err := cm.OpenHost()
 	if err != nil {
-		r.unknown = err
+		r.unknown = noRDMA(err)
 		return r
 	}
 	defer h.Close()
@@ -98,7 +99,13 @@ func (r *report) refuse(err error) {
 // noRDMAError says that there is no RDMA device to decide about.
 type noRDMAError struct{ cause error }
 
-func noRDMA(cause error) error { return &noRDMAError{cause} }
+// noRDMA tells a machine without RDMA from one that could not be asked.
+func noRDMA(cause error) error {
+	if cause == nil || errors.Is(cause, ibv.ErrNoRDMA) || errors.Is(cause, errors.ErrUnsupported) || errors.Is(cause, syscall.ENODEV) {
+		return &noRDMAError{cause}
+	}
+	return fmt.Errorf("%w: %w", policy.ErrLookup, cause)
+}
 
 func (e *noRDMAError) Error() string {
 	if e.cause == nil {
@@ -156,6 +163,9 @@ func (r *report) routesOnly(h policy.Host, o options) {
 		}
 	}
 	d.HostRoute = look(q)
+	if d.Effective.Kind == policy.RouteNotAsked {
+		d.Effective = d.HostRoute
+	}
 }
 
 // ask takes the same steps on a real id, up to the resolved route.

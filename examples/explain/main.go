@@ -117,12 +117,16 @@ func parse(args []string) (options, error) {
 
 // address reads an address with or without a port.
 func address(s string) (netip.AddrPort, error) {
-	if a, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(s, "["), "]")); err == nil {
-		return netip.AddrPortFrom(a, 0), nil
+	if a, err := netip.ParseAddrPort(s); err == nil {
+		return a, nil
 	}
-	a, err := netip.ParseAddrPort(s)
+	bare := s
+	if inner, ok := strings.CutPrefix(s, "["); ok && strings.HasSuffix(inner, "]") {
+		bare = strings.TrimSuffix(inner, "]")
+	}
+	a, err := netip.ParseAddr(bare)
 	if err != nil {
-		return a, fmt.Errorf("%q is not ADDR, ADDR:PORT or [ADDR]:PORT", s)
+		return netip.AddrPort{}, fmt.Errorf("%q is not ADDR, ADDR:PORT or [ADDR]:PORT", s)
 	}
-	return a, nil
+	return netip.AddrPortFrom(a, 0), nil
 }

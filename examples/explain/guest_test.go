@@ -1,0 +1,228 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// needTopo says which guest a test is for. On a machine that is no guest the
+// test is skipped; in a guest of another topology it must not have been chosen.
+func needTopo(t *testing.T, name string) {
+	t.Helper()
+	if os.Getenv("RAILBIND_GUEST") == "" {
+		t.Skipf("runs in the guest: ci/guest -topo %s", name)
+	}
+	require.Equal(t, name, os.Getenv("RAILBIND_TOPO"), "this test is for another topology")
+}
+
+func ip(t *testing.T, args string) {
+	t.Helper()
+	out, err := exec.Command("ip", strings.Fields(args)...).CombinedOutput()
+	require.NoError(t, err, "ip %s: %s", args, out)
+}
+
+// want is what the program must find.
+type want struct {
+	status          int
+	error, errno    string // of a refusal
+	device, netdev  string // where accepted
+	overridden      bool
+	assumed         bool
+	kernel          string // device that -resolve must find
+	host, effective string // netdev of the routes, or their kind where there is none
+	disagree        bool   // the kernel must not confirm
+}
+
+func accepted(device, netdev string) want {
+	return want{device: device, netdev: netdev, kernel: device, host: netdev, effective: netdev}
+}
+
+func refused(error, errno string) want {
+	return want{status: statusRefused, error: error, errno: errno}
+}
+
+func (w want) onRoutes(effective, host string) want {
+	w.effective, w.host = effective, host
+	return w
+}
+
+func (w want) check(t *testing.T, args string) {
+	t.Helper()
+	var out, errs strings.Builder
+	status := run(t.Context(), append([]string{"-json"}, strings.Fields(args)...), &out, &errs)
+	defer func() {
+		if t.Failed() {
+			t.Log(args, out.String())
+		}
+	}()
+	require.Equal(t, w.status, status)
+	require.Empty(t, errs.String())
+	m := parseJSON(t, out.String())
+	require.Equal(t, w.overridden, m["overridden"])
+	require.Equal(t, w.assumed, m["assumed_on_link"])
+	if w.error != "" {
+		require.Equal(t, "refused", m["verdict"])
+		require.Equal(t, w.error, m["error"])
+		require.Equal(t, w.errno, m["errno"])
+		require.NotEmpty(t, m["remedy"])
+	} else {
+		require.Equal(t, "accepted", m["verdict"])
+		require.Nil(t, m["error"])
+		require.Nil(t, m["errno"])
+		place := m["predicted"].([]any)[0].(map[string]any)
+		require.Equal(t, w.device, place["device"])
+		require.Equal(t, w.netdev, place["netdev"])
+	}
+	for key, where := range map[string]string{"effective_route": w.effective, "host_route": w.host} {
+		if where == "" {
+			continue
+		}
+		route := m[key].(map[string]any)
+		if route["kind"] != where {
+			require.Equal(t, where, route["netdev"], key)
+		}
+	}
+	if bound := m["binding"].(map[string]any); w.error == "" && strings.Contains(args, "-bind") {
+		require.Equal(t, "device", bound["state"])
+		for _, key := range []string{"address", "device", "port", "netdev", "ifindex", "gid", "gid_index", "gid_type", "mtu"} {
+			require.Contains(t, bound, key)
+		}
+		require.Equal(t, w.device, bound["device"])
+	}
+	resolved, _ := m["resolved"].(map[string]any)
+	if !strings.Contains(args, "-resolve") {
+		require.Nil(t, resolved)
+		return
+	}
+	require.Equal(t, !w.disagree, resolved["agrees"])
+	kernel, _ := resolved["kernel"].(map[string]any)
+	if w.kernel == "" {
+		require.Nil(t, kernel)
+	} else {
+		require.Equal(t, w.kernel, kernel["device"])
+	}
+	if w.error != "" {
+		require.Equal(t, w.error, resolved["error"], "the id refuses as the decision does")
+	}
+}
+
+// The acceptance scenarios of the binding rule that need no second host.
+func TestPairScenarios(t *testing.T) {
+	needTopo(t, "pair")
+	conflict, mismatch := refused("ErrSourceConflict", "EINVAL"), refused("ErrRouteMismatch", "EHOSTUNREACH")
+	for _, c := range []struct {
+		name, args string
+		want       want
+	}{
+		{"01 v4", "-bind 10.1.0.1 10.1.0.2:7471", accepted("rxe0", "a0")},
+		{"01 v6", "-bind fd01::1 -policy route [fd01::2]:7471", accepted("rxe0", "a0")},
+		{"01 by device", "-bind rxe0 10.1.0.2:7471", accepted("rxe0", "a0")},
+		{"01 by netdev", "-bind a0 fd01::2", accepted("rxe0", "a0")},
+		{"01 idle with a source", "-src 10.1.0.1 -policy pin 10.1.0.2:7471", accepted("rxe0", "a0")},
+		{"02 follow", "-policy follow 10.2.0.2:7471", accepted("rxe1", "b0")},
+		{"02 follow v6", "fd02::2", accepted("rxe1", "b0")},
+		{"02 pin", "-policy pin 10.2.0.2:7471", refused("ErrNotBound", "EINVAL")},
+		{"02 without RDMA", "10.3.0.2:7471", refused("ErrNotRDMA", "ENODEV").onRoutes("c0", "c0")},
+		{"03", "-bind 10.1.0.1 -src 10.2.0.1 10.2.0.2:7471", conflict},
+		{"04", "-bind 10.1.0.1 -src 10.3.0.1 10.1.0.1:7471", conflict},
+		{"04 no source", "-bind 10.1.0.1 10.1.0.1:7471", accepted("rxe0", "a0").onRoutes("local", "local")},
+		{"05", "-bind 10.1.0.1 10.2.0.1:7471", mismatch.onRoutes("", "local")},
+		{"05 route", "-bind 10.1.0.1 -policy route 10.2.0.1:7471", mismatch},
+		{"06", "-bind fd01::1 [fd02::1]:7471", mismatch},
+		{"07", "-bind fd01::1 [fd02::2]:7471", mismatch.onRoutes("b0", "b0")},
+		{"08", "-bind fd01::1 [fd03::2]:7471", mismatch.onRoutes("c0", "c0")},
+		{"09 route", "-bind 10.1.0.1 -policy route 10.2.0.2:7471", mismatch.onRoutes("a0", "b0")},
+		{"11", "-bind 0.0.0.0:7000 -src 10.2.0.1 10.1.0.2:7471", conflict},
+		{"11 v6", "-bind [::]:7000 -src fd02::1 [fd01::2]:7471", conflict},
+		{"12", "-bind 10.3.0.1 10.1.0.2", refused("ErrNotRDMA", "ENODEV")},
+		{"12 not local", "-bind 10.99.0.1 10.1.0.2", refused("ErrNotLocal", "EADDRNOTAVAIL")},
+		{"14 zones differ", "-bind fe80::1%a0 fe80::2:2%b0", refused("ErrScope", "EINVAL")},
+		{"14 zones agree", "-bind fe80::1%a0 fe80::1:2%a0", accepted("rxe0", "a0")},
+		{"14 no zone", "-bind fe80::1 fe80::1:2%a0", refused("ErrScope", "EINVAL")},
+		{"18", "-bind 10.1.0.1 127.0.0.1:7471", refused("ErrLoopbackDst", "EADDRNOTAVAIL")},
+		{"18 idle v6", "::1", refused("ErrLoopbackDst", "EADDRNOTAVAIL")},
+		{"30 families", "-bind 10.1.0.1 fd01::2", refused("ErrFamilyMismatch", "EAFNOSUPPORT")},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.want.check(t, c.args) })
+		t.Run(c.name+", resolved", func(t *testing.T) { c.want.check(t, "-resolve "+c.args) })
+	}
+}
+
+// A device that has no fitting address cannot be bound at all.
+func TestPairDevices(t *testing.T) {
+	needTopo(t, "pair")
+	for _, args := range []string{"-bind c0 10.3.0.2", "-bind nosuch 10.1.0.2", "-bind lo 10.1.0.2"} {
+		refused("ErrNotRDMA", "ENODEV").check(t, args)
+	}
+}
+
+// Scenario 9: the override is told before, and what the kernel then finds out.
+func TestPairAssumedOnLink(t *testing.T) {
+	needTopo(t, "pair")
+	w := want{device: "rxe0", netdev: "a0", overridden: true, assumed: true, effective: "a0", host: "b0"}
+	w.check(t, "-bind 10.1.0.1 10.2.0.2:7471")
+	w.status, w.disagree = statusUnknown, true
+	w.check(t, "-resolve -bind 10.1.0.1 10.2.0.2:7471")
+}
+
+func TestPairText(t *testing.T) {
+	needTopo(t, "pair")
+	for _, c := range []struct {
+		args   string
+		status int
+		lines  []string
+	}{
+		{"-resolve -bind 10.1.0.1 10.1.0.2:7471", statusAccepted, []string{
+			`policy +pin \(asked: auto\)`,
+			`destination +10\.1\.0\.2:7471`,
+			`binding +.*10\.1\.0\.1.*rxe0/1.*a0.*`,
+			`bound route +to 10\.1\.0\.2 from 10\.1\.0\.1 oif \d+: unicast via a0`,
+			`host route +to 10\.1\.0\.2 from 10\.1\.0\.1: unicast via a0`,
+			`verdict +accepted: rxe0/1 on a0`,
+			`kernel +agrees: resolved on rxe0/1, 10\.1\.0\.1:\d+ -> 10\.1\.0\.2:7471, SGID ::ffff:10\.1\.0\.1`,
+		}},
+		{"-resolve -bind fd01::1 fd02::2", statusRefused, []string{
+			`host route +to fd02::2 from fd01::1: unicast via b0`,
+			`verdict +refused: ErrRouteMismatch, EHOSTUNREACH`,
+			`because +.*only a preference.*`,
+			`to do +ip -6 rule add from fd01::1 lookup .*`,
+			`kernel +agrees: refused before the connection manager was asked`,
+		}},
+		{"-bind 10.3.0.1 10.1.0.2", statusRefused, []string{
+			`verdict +refused: ErrNotRDMA, ENODEV`,
+			`because +10\.3\.0\.1 is on c0, and no RDMA port has it there`,
+			`to do +.*rxe0/1 on a0; rxe1/1 on b0`,
+		}},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			var out, errs strings.Builder
+			require.Equal(t, c.status, run(t.Context(), strings.Fields(c.args), &out, &errs))
+			require.Empty(t, errs.String())
+			for _, line := range c.lines {
+				require.Regexp(t, "(?m)^"+line+"$", out.String())
+			}
+		})
+	}
+}
+
+// Scenario 16: rail 1's peer behind a route through rail 0.
+func TestRailsOverride(t *testing.T) {
+	needTopo(t, "rails")
+	ip(t, "route add 10.10.1.2/32 via 10.10.0.2 dev rail0")
+	t.Cleanup(func() { ip(t, "route del 10.10.1.2/32") })
+	onRail1 := accepted("rxe1", "rail1").onRoutes("rail1", "rail0")
+	onRail1.overridden = true
+	for args, w := range map[string]want{
+		"10.10.1.2:7174":                               accepted("rxe0", "rail0"),
+		"-bind 10.10.1.1 10.10.1.2:7174":               onRail1,
+		"-bind rail1 -policy pin 10.10.1.2:7174":       onRail1,
+		"-bind 10.10.1.1 -policy route 10.10.1.2:7174": refused("ErrRouteMismatch", "EHOSTUNREACH").onRoutes("rail1", "rail0"),
+		"-bind fd10:1::1 [fd10:1::2]:7174":             accepted("rxe1", "rail1"),
+	} {
+		t.Run(args, func(t *testing.T) { w.check(t, "-resolve "+args) })
+	}
+}
