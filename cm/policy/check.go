@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -139,7 +140,8 @@ func (d Decision) unfit() error {
 
 // as names the operation in the decision's own error.
 func (d *Decision) as(op string) {
-	if e, ok := d.Err.(*Error); ok {
+	var e *Error
+	if errors.As(d.Err, &e) {
 		e.Op = op
 	}
 }

@@ -54,6 +54,7 @@ func ParsePolicy(s string) (Policy, error) {
 // by transport.
 type Transport uint8
 
+// The transports.
 const (
 	TransportUnknown Transport = iota
 	RoCE
@@ -73,11 +74,11 @@ func (t Transport) MarshalText() ([]byte, error) { return []byte(t.String()), ni
 type BindState uint8
 
 const (
-	// Unbound: no address and no device.
+	// Unbound is an id with no address and no device.
 	Unbound BindState = iota
-	// BoundWildcard: a port is taken, but no device is chosen.
+	// BoundWildcard is an id that has taken a port and chosen no device.
 	BoundWildcard
-	// BoundDevice: bound to one address of one network device of one RDMA port.
+	// BoundDevice is an id bound to one address of one network device of one RDMA port.
 	BoundDevice
 )
 
@@ -92,6 +93,7 @@ func (s BindState) MarshalText() ([]byte, error) { return []byte(s.String()), ni
 // PortSpace is the CM port space of the id. The zero value is TCP.
 type PortSpace uint8
 
+// The port spaces.
 const (
 	PortSpaceTCP PortSpace = iota
 	PortSpaceUDP
@@ -107,6 +109,7 @@ func (p PortSpace) String() string {
 // GIDType is the type of a GID table row.
 type GIDType uint8
 
+// The types of GID table rows.
 const (
 	GIDTypeUnknown GIDType = iota
 	GIDTypeIB
@@ -125,21 +128,22 @@ func (t GIDType) MarshalText() ([]byte, error) { return []byte(t.String()), nil 
 // RouteKind is the kind of answer to a route look-up.
 type RouteKind uint8
 
+// The kinds of answers.
 const (
 	// RouteNotAsked is the zero value: the look-up was not made.
 	RouteNotAsked RouteKind = iota
 	RouteUnicast
-	// RouteLocal: the destination is an address of this host.
+	// RouteLocal says that the destination is an address of this host.
 	RouteLocal
 	RouteMulticast
 	RouteBroadcast
 	RouteAnycast
-	// RouteNone: no route matches.
+	// RouteNone says that no route matches.
 	RouteNone
 	RouteUnreachable
 	RouteBlackhole
 	RouteProhibit
-	// RouteOther: a kind this package does not know.
+	// RouteOther is a kind that this package does not know.
 	RouteOther
 )
 
@@ -155,6 +159,7 @@ func (k RouteKind) MarshalText() ([]byte, error) { return []byte(k.String()), ni
 // Verdict is the outcome of a decision.
 type Verdict uint8
 
+// The verdicts.
 const (
 	// Undecided is the zero value: Decide has not been called.
 	Undecided Verdict = iota

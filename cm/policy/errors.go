@@ -89,7 +89,8 @@ type Error struct {
 // operation, addresses, binding and routes.
 func refuse(kind error, reason, remedy string) *Error {
 	e := &Error{Sentinel: kind, Errno: syscall.EINVAL, Reason: reason, Remedy: remedy}
-	if s, ok := kind.(*sentinel); ok && s.errno != 0 {
+	var s *sentinel
+	if errors.As(kind, &s) && s.errno != 0 {
 		e.Errno = s.errno
 	}
 	return e

@@ -202,11 +202,12 @@ func (d Decision) Text() string {
 		r.Hops = d.HostFIB.Hops
 		line("host route", "%s", r)
 	}
-	if d.Verdict == Accepted {
+	switch d.Verdict {
+	case Accepted:
 		line("verdict", "accepted%s: %s", d.flags(), d.where())
-	} else if d.Verdict == Refused {
+	case Refused:
 		line("verdict", "refused: %s, %s", orNone(SentinelName(d.Err)), ErrnoName(d.errno()))
-	} else {
+	default:
 		line("verdict", "%s", d.Verdict)
 	}
 	if d.Reason != "" {

@@ -33,13 +33,13 @@ type Neighbour struct {
 type NeighbourState uint8
 
 const (
-	// NeighbourNone: no entry, or one that was never asked about.
+	// NeighbourNone is no entry, or one that was never asked about.
 	NeighbourNone NeighbourState = iota
-	// NeighbourIncomplete: the kernel is asking.
+	// NeighbourIncomplete is an entry that the kernel is asking about.
 	NeighbourIncomplete
-	// NeighbourValid: the address is known; sending does not wait.
+	// NeighbourValid is an entry whose address is known; sending does not wait.
 	NeighbourValid
-	// NeighbourFailed: nobody answered.
+	// NeighbourFailed is an entry that nobody answered for.
 	NeighbourFailed
 )
 
