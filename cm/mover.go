@@ -26,6 +26,10 @@ type mover struct {
 	turn    chan struct{} // taken by the Recv that reads head
 	head    *arrival      // a message that did not fit
 
+	// buffers is read-held while the buffers are touched: close unmaps them.
+	buffers sync.RWMutex
+	closed  bool
+
 	mu      sync.Mutex
 	posted  int           // receives in the queue
 	over    bool          // the queue pair is in error: no receive is posted again
@@ -186,6 +190,9 @@ func (m *mover) close() error {
 		m.stop()
 		<-m.ended
 	}
+	m.buffers.Lock()
+	m.closed = true
+	m.buffers.Unlock()
 	err := errors.Join(m.cq.Close(), m.mr.Close())
 	m.done()
 	return err
@@ -303,13 +310,7 @@ func (m *mover) do(ctx context.Context, set func(slot int, b *ibv.SendBatch) err
 		}
 	}
 	s := &m.sends[slot]
-	s.mu.Lock()
-	s.batch.SetID(0, sendID(slot, s.gen))
-	s.mu.Unlock()
-	err := set(slot, s.batch)
-	if err == nil {
-		_, err = s.batch.Post()
-	}
+	err := m.post(slot, s, set)
 	if err != nil && !errors.Is(err, ibv.ErrAcceptedUnknown) {
 		m.free <- slot
 		return err
@@ -341,6 +342,23 @@ func (m *mover) do(ctx context.Context, set func(slot int, b *ibv.SendBatch) err
 	}
 }
 
+// post lays the request of a slot out and posts it.
+func (m *mover) post(slot int, s *sending, set func(slot int, b *ibv.SendBatch) error) error {
+	m.buffers.RLock()
+	defer m.buffers.RUnlock()
+	if m.closed {
+		return ErrClosed
+	}
+	s.mu.Lock()
+	s.batch.SetID(0, sendID(slot, s.gen))
+	s.mu.Unlock()
+	if err := set(slot, s.batch); err != nil {
+		return err
+	}
+	_, err := s.batch.Post()
+	return err
+}
+
 // recv takes the next message.
 func (m *mover) recv(ctx context.Context, p []byte) (int, error) {
 	select {
@@ -359,6 +377,11 @@ func (m *mover) recv(ctx context.Context, p []byte) (int, error) {
 		m.head = &a
 	}
 	a := *m.head
+	m.buffers.RLock()
+	defer m.buffers.RUnlock()
+	if m.closed {
+		return 0, ErrClosed
+	}
 	if a.n > len(p) {
 		return a.n, io.ErrShortBuffer
 	}

@@ -101,7 +101,7 @@ var scenarios = []scenario{
 		}},
 	{name: "11 wildcard-bound, a source/v4", bind: "0.0.0.0:7000", src: "10.2.0.1:0", dst: "10.1.0.2:7471", want: all(refused(ErrSourceConflict, syscall.EINVAL))},
 	{name: "11 wildcard-bound, a source/v6", bind: "[::]:7000", src: "[fd02::1]:0", dst: "[fd01::2]:7471", want: all(refused(ErrSourceConflict, syscall.EINVAL))},
-	{name: "14 link-local, zones differ", bind: "[fe80::1%a0]:0", dst: "[fe80::2%b0]:7471", want: all(refused(ErrScope, syscall.EINVAL))},
+	{name: "14 link-local, zones differ", bind: "[fe80::1%a0]:0", dst: "[fe80::2%b0]:7471", want: bothPin(refused(ErrScope, syscall.EINVAL))},
 	{name: "14 link-local, no zone", bind: "[fe80::1%a0]:0", dst: "[fe80::99]:7471", want: all(refused(ErrScope, syscall.EINVAL))},
 	{name: "18 loopback destination/v4", bind: "10.1.0.1:0", dst: "127.0.0.1:7471", want: all(refused(ErrLoopbackDst, syscall.EADDRNOTAVAIL))},
 	{name: "18 loopback destination/v6", bind: "[fd01::1]:0", dst: "[::1]:7471", want: all(refused(ErrLoopbackDst, syscall.EADDRNOTAVAIL))},
