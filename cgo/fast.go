@@ -156,16 +156,18 @@ func (m *Memory) Pointer() unsafe.Pointer { return m.p }
 //
 // Implements: int ibv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 func PostSend(b *Batch) Posted {
-	r := C.rb_post_send(C.uintptr_t(uintptr(unsafe.Pointer(b))))
-	return Posted{uint32(r.accepted), int32(r.err), Refusal(r.why)}
+	return posted(C.rb_post_send(C.uintptr_t(uintptr(unsafe.Pointer(b)))))
 }
 
 // PostRecv posts a batch of receives.
 //
 // Implements: int ibv_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 func PostRecv(b *Batch) Posted {
-	r := C.rb_post_recv(C.uintptr_t(uintptr(unsafe.Pointer(b))))
-	return Posted{uint32(r.accepted), int32(r.err), Refusal(r.why)}
+	return posted(C.rb_post_recv(C.uintptr_t(uintptr(unsafe.Pointer(b)))))
+}
+
+func posted(r C.rb_posted) Posted {
+	return Posted{Accepted: uint32(r), Why: Refusal(r >> 32 & 0xffff), Errno: int32(r >> 48)}
 }
 
 // Poll takes up to n completions off the queue, into the array at wc. It

@@ -362,17 +362,16 @@ static inline uint64_t use_end(const struct rb_batch *b, const struct rb_batch_u
 	return pos + (k < b->n ? k : b->n);
 }
 
-static struct rb_posted refuse(uint32_t *l, int why)
+static rb_posted refuse(uint32_t *l, enum rb_refusal why)
 {
 	unlock(l);
-	return (struct rb_posted){ .why = why };
+	return RB_POSTED(0, why, 0);
 }
 
 /* A post that failed half-way: take back what the provider did not take. */
-static __attribute__((noinline)) struct rb_posted
+static __attribute__((noinline)) rb_posted
 send_failed(struct rb_qp *q, const struct rb_batch *b, int err, struct ibv_send_wr *bad)
 {
-	struct rb_posted r = { .err = err > 0 ? err : errno ? errno : EIO, .why = RB_PROVIDER };
 	uint32_t n = 0, sig = 0, tail = 0;
 	struct ibv_send_wr *w = b->first;
 
@@ -383,18 +382,15 @@ send_failed(struct rb_qp *q, const struct rb_batch *b, int err, struct ibv_send_
 			tail = 0;
 		}
 	}
-	r.accepted = n;
+	err = err > 0 ? err : errno ? errno : EIO;
 	if (!bad) {
-		r.why = RB_UNKNOWN;
 		unlock(&q->sq_lock);
-		return r;
+		return RB_POSTED(n, RB_UNKNOWN, err);
 	}
 	uint64_t pos = q->sq_posted - b->n, sigs = q->sq_signaled - b->signaled;
 	for (uint32_t i = 0; i < b->nuses; i++)
 		if (b->uses[i].use->send_end > pos + n)
 			b->uses[i].use->send_end = pos + n;
-	if (b->signaled == b->n)
-		sig = n, tail = 0; /* also where the QP signals all by itself */
 	rb_set(&q->sq_posted, pos + n);
 	rb_set(&q->sq_signaled, sigs + sig);
 	if (n == 0)
@@ -403,12 +399,12 @@ send_failed(struct rb_qp *q, const struct rb_batch *b, int err, struct ibv_send_
 		q->log[(q->log_head - 1) & q->log_mask] = (struct rb_log){
 			.end = pos + n, .sig_end = sigs + sig, .n = n, .signaled = sig, .tail = tail };
 	unlock(&q->sq_lock);
-	return r;
+	return RB_POSTED(n, RB_PROVIDER, err);
 }
 
 /* The accounts are written before the provider is called: its completions may
  * be polled before it returns. */
-struct rb_posted rb_post_send(uintptr_t batch)
+rb_posted rb_post_send(uintptr_t batch)
 {
 	const struct rb_batch *b = (const struct rb_batch *)batch;
 	struct rb_qp *q = b->qp;
@@ -450,21 +446,19 @@ struct rb_posted rb_post_send(uintptr_t batch)
 	if (unlikely(err))
 		return send_failed(q, b, err, bad);
 	unlock(&q->sq_lock);
-	return (struct rb_posted){ .accepted = n };
+	return RB_POSTED(n, RB_OK, 0);
 }
 
-static __attribute__((noinline)) struct rb_posted
+static __attribute__((noinline)) rb_posted
 recv_failed(struct rb_qp *q, const struct rb_batch *b, int err, struct ibv_recv_wr *bad)
 {
-	struct rb_posted r = { .err = err > 0 ? err : errno ? errno : EIO, .why = RB_PROVIDER };
+	enum rb_refusal why = bad ? RB_PROVIDER : RB_UNKNOWN;
 	uint32_t n = 0;
 
 	for (struct ibv_recv_wr *w = b->first; n < b->n && w != bad; w = w->next)
 		n++;
-	r.accepted = n;
-	if (!bad) {
-		r.why = RB_UNKNOWN;
-	} else {
+	err = err > 0 ? err : errno ? errno : EIO;
+	if (bad) {
 		uint64_t pos = q->rq_posted - b->n;
 
 		for (uint32_t i = 0; i < b->nuses; i++)
@@ -473,10 +467,10 @@ recv_failed(struct rb_qp *q, const struct rb_batch *b, int err, struct ibv_recv_
 		rb_set(&q->rq_posted, pos + n);
 	}
 	unlock(&q->rq_lock);
-	return r;
+	return RB_POSTED(n, why, err);
 }
 
-struct rb_posted rb_post_recv(uintptr_t batch)
+rb_posted rb_post_recv(uintptr_t batch)
 {
 	const struct rb_batch *b = (const struct rb_batch *)batch;
 	struct rb_qp *q = b->qp;
@@ -507,7 +501,7 @@ struct rb_posted rb_post_recv(uintptr_t batch)
 	if (unlikely(err))
 		return recv_failed(q, b, err, bad);
 	unlock(&q->rq_lock);
-	return (struct rb_posted){ .accepted = n };
+	return RB_POSTED(n, RB_OK, 0);
 }
 
 /* Polling. */
@@ -545,6 +539,11 @@ account_error(struct rb_qp *q, uint32_t roles, struct ibv_wc *wc)
 					    __ATOMIC_RELAXED);
 }
 
+static inline uint32_t is_recv(const struct ibv_wc *wc)
+{
+	return (wc->opcode & IBV_WC_RECV) / IBV_WC_RECV;
+}
+
 /* Counts n completions to their QPs, one run of a QP at a time. */
 static void account(struct rb_cq *c, struct ibv_wc *wc, int n)
 {
@@ -557,14 +556,22 @@ static void account(struct rb_cq *c, struct ibv_wc *wc, int n)
 			if (s)
 				c->last = s;
 		}
-		uint64_t recvs = 0;
-		int from = i, ok = 0;
-		for (; i < n && wc[i].qp_num == qpn; i++) {
-			if (unlikely(wc[i].status != IBV_WC_SUCCESS))
+		uint32_t recvs = 0;
+		const int from = i;
+		/* Four at a time without a branch: this loop is what the accounts
+		 * cost each request. */
+		for (; i + 4 <= n; i += 4) {
+			const struct ibv_wc *w = &wc[i];
+
+			if (unlikely(w[0].status | w[1].status | w[2].status | w[3].status |
+				     (w[0].qp_num ^ qpn) | (w[1].qp_num ^ qpn) |
+				     (w[2].qp_num ^ qpn) | (w[3].qp_num ^ qpn)))
 				break;
-			recvs += (wc[i].opcode & IBV_WC_RECV) != 0;
+			recvs += is_recv(&w[0]) + is_recv(&w[1]) + is_recv(&w[2]) + is_recv(&w[3]);
 		}
-		ok = i - from;
+		for (; i < n && wc[i].qp_num == qpn && wc[i].status == IBV_WC_SUCCESS; i++)
+			recvs += is_recv(&wc[i]);
+		const int ok = i - from;
 		if (likely(s && ok)) {
 			rb_set(&s->q->send.ok, s->q->send.ok + ok - recvs);
 			rb_set(&s->q->recv.ok, s->q->recv.ok + recvs);

@@ -124,11 +124,12 @@ enum rb_refusal {
 	RB_UNKNOWN,     /* as above, and it did not say where it stopped */
 };
 
-struct rb_posted {
-	uint32_t accepted;
-	int32_t err;
-	int32_t why; /* enum rb_refusal */
-};
+/* The outcome of a post in one register, because three fields written one by one
+ * and read as two cost a stall longer than the rest of the call: requests in
+ * flight now, enum rb_refusal, errno. */
+typedef uint64_t rb_posted;
+#define RB_POSTED(accepted, why, err) \
+	((uint32_t)(accepted) | (uint64_t)(why) << 32 | (uint64_t)(uint16_t)(err) << 48)
 
 struct rb_qp *rb_qp_new(struct ibv_qp *qp, struct rb_cq *send_cq, struct rb_cq *recv_cq,
 			uint32_t sq_cap, uint32_t rq_cap);
@@ -146,8 +147,8 @@ void rb_cq_free(struct rb_cq *c);
 void rb_use_close(struct rb_qp *q, struct rb_use *u, int closed);
 int rb_use_busy(struct rb_qp *q, struct rb_use *u);
 
-struct rb_posted rb_post_send(uintptr_t batch);
-struct rb_posted rb_post_recv(uintptr_t batch);
+rb_posted rb_post_send(uintptr_t batch);
+rb_posted rb_post_recv(uintptr_t batch);
 int rb_poll(uintptr_t cq, int n, struct ibv_wc *wc);
 int rb_poll_arm(uintptr_t cq, int n, struct ibv_wc *wc, int solicited);
 

@@ -27,12 +27,21 @@ type batch struct {
 	mem  *cgo.Memory
 	hdr  *cgo.Batch
 	sges []cgo.SGE
-	refs []*batchUse // of each SGE; nil where it is unused
-	per  int         // SGEs of each request
-	n    int         // requests
+	refs []ref // what each SGE names
+	per  int   // SGEs of each request
+	n    int   // requests
 
 	used []*batchUse
 	cuse []cgo.BatchUse // the same for C
+}
+
+// ref is what an SGE names: enough to move it within its region at the cost of
+// one comparison. The zero value names nothing.
+type ref struct {
+	sge   *cgo.SGE
+	base  uint64 // address of the region
+	spots uint   // how many offsets leave room for the length
+	use   *batchUse
 }
 
 // batchUse is a memory region that SGEs of the batch name.
@@ -59,7 +68,7 @@ func (b *batch) init(q *QP, cfg BatchConfig, wrSize uintptr) (wrs, inline unsafe
 	b.hdr = (*cgo.Batch)(base)
 	b.sges = unsafe.Slice((*cgo.SGE)(unsafe.Add(base, atSGE)), sges)
 	b.cuse = unsafe.Slice((*cgo.BatchUse)(unsafe.Add(base, atUse)), sges)
-	b.refs = make([]*batchUse, sges)
+	b.refs = make([]ref, sges)
 	*b.hdr = cgo.Batch{QP: q.rec.Addr(), Uses: uintptr(unsafe.Add(base, atUse))}
 	return unsafe.Add(base, head), unsafe.Add(base, atInline), nil
 }
@@ -94,7 +103,7 @@ func (b *batch) Len() int {
 // setSGE points SGE k, of request i, to s. need is a right the region must have.
 func (b *batch) setSGE(op string, i, k int, s SGE, need Access) error {
 	m := s.MR
-	r := b.refs[k]
+	r := b.refs[k].use
 	if r == nil || r.mr != m {
 		var err error
 		if r, err = b.bind(op, i, k, m); err != nil {
@@ -107,10 +116,8 @@ func (b *batch) setSGE(op string, i, k int, s SGE, need Access) error {
 	if need&^m.access != 0 {
 		return invalid(op, b.q.node.name, ErrAccess, "%s has %v, this needs %v", m.node.name, m.access, need)
 	}
-	sge := &b.sges[k]
-	sge.Addr = m.addr + uint64(s.Offset)
-	sge.Length = uint32(s.Length)
-	sge.LKey = m.lkey
+	b.refs[k] = ref{&b.sges[k], m.addr, uint(len(m.mem)-s.Length) + 1, r}
+	b.sges[k] = cgo.SGE{Addr: m.addr + uint64(s.Offset), Length: uint32(s.Length), LKey: m.lkey}
 	return nil
 }
 
@@ -142,18 +149,18 @@ func (b *batch) bind(op string, i, k int, m *MR) (*batchUse, error) {
 		b.hdr.NumUses = uint32(len(b.used))
 	}
 	r.refs++
-	b.refs[k] = r
+	b.refs[k].use = r
 	b.cuse[r.at].Last = max(b.cuse[r.at].Last, uint32(i))
 	return r, nil
 }
 
 // unbind forgets what SGE k names.
 func (b *batch) unbind(k int) {
-	r := b.refs[k]
+	r := b.refs[k].use
 	if r == nil {
 		return
 	}
-	b.refs[k] = nil
+	b.refs[k] = ref{}
 	if r.refs--; r.refs > 0 {
 		return
 	}

@@ -15,6 +15,7 @@ type Context struct {
 	h        cgo.Context
 	name     string
 	borrowed bool
+	destroy  func() error
 
 	mu     sync.Mutex
 	limits *limits
@@ -46,8 +47,12 @@ func Open(name string) (*Context, error) {
 		}
 		return nil, openError(name, err)
 	}
+	return newContext(name, h, h.Close), nil
+}
+
+func newContext(name string, h cgo.Context, destroy func() error) *Context {
 	n := newNode("context of "+name, nil)
-	return watch(&Context{node: n, h: h, name: name}, n), nil
+	return watch(&Context{node: n, h: h, name: name, destroy: destroy}, n)
 }
 
 // Borrow is for package cm: it wraps a context that librdmacm opened. Users
@@ -98,7 +103,7 @@ func (c *Context) Close() error {
 		return &Error{Op: "close device", Object: c.name, Kind: ErrBorrowed}
 	}
 	return c.node.close(func() error {
-		if err := c.h.Close(); err != nil {
+		if err := c.destroy(); err != nil {
 			return fail("close device", c.name, err)
 		}
 		return nil

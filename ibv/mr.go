@@ -13,14 +13,14 @@ import (
 // MR is a memory region: memory that the device may use. Safe for concurrent
 // use; what the device and the program do to its bytes is theirs to agree on.
 type MR struct {
-	node   *node
-	h      cgo.MR
-	pd     *PD
-	mem    []byte
-	addr   uint64
-	lkey   uint32
-	rkey   uint32
-	access Access
+	node    *node
+	pd      *PD
+	mem     []byte
+	addr    uint64
+	lkey    uint32
+	rkey    uint32
+	access  Access
+	destroy func() error
 
 	uses map[*use]struct{} // guarded by pd.uses; nil once closed
 }
@@ -112,14 +112,18 @@ func (p *PD) register(mem []byte, access Access, free func() error, parents ...*
 	if err != nil {
 		return nil, registerError(op, p.node.name, mem, err)
 	}
-	// The node keeps the memory, and the pin that free holds, for as long as the
-	// region exists, whatever becomes of the MR.
+	return newMR(p, mem, access, lkey, rkey, h.Dereg, free, parents...), nil
+}
+
+// newMR makes the region; its node keeps the memory, and the pin that free
+// holds, for as long as the region exists, whatever becomes of the MR.
+func newMR(p *PD, mem []byte, access Access, lkey, rkey uint32, destroy, free func() error, parents ...*node) *MR {
 	n := newNode(fmt.Sprintf("MR of %d bytes (lkey %#x) on %s", len(mem), lkey, p.ctx.name),
 		backing{mem, free}, append(parents, p.node)...)
 	return watch(&MR{
-		node: n, h: h, pd: p, mem: mem, addr: uint64(addr), lkey: lkey, rkey: rkey, access: access,
-		uses: make(map[*use]struct{}),
-	}, n), nil
+		node: n, pd: p, mem: mem, addr: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))),
+		lkey: lkey, rkey: rkey, access: access, destroy: destroy, uses: make(map[*use]struct{}),
+	}, n)
 }
 
 // registerError explains the two failures that a bare errno hides.
@@ -146,7 +150,7 @@ func (m *MR) Close() error {
 		if err := m.retire(); err != nil {
 			return err
 		}
-		if err := m.h.Dereg(); err != nil {
+		if err := m.destroy(); err != nil {
 			m.reopen()
 			return fail("deregister memory", m.node.name, err)
 		}

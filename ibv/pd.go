@@ -9,9 +9,10 @@ import (
 // PD is a protection domain: a memory region and a queue pair work together
 // only within one. Safe for concurrent use.
 type PD struct {
-	node *node
-	h    cgo.PD
-	ctx  *Context
+	node    *node
+	h       cgo.PD
+	ctx     *Context
+	destroy func() error
 
 	// uses guards who uses which memory region: the tables of all MRs and QPs.
 	uses sync.Mutex
@@ -37,8 +38,12 @@ func (c *Context) AllocPD() (*PD, error) {
 	if err != nil {
 		return nil, fail(op, c.name, err)
 	}
+	return newPD(c, h, h.Dealloc), nil
+}
+
+func newPD(c *Context, h cgo.PD, destroy func() error) *PD {
 	n := newNode("PD on "+c.name, nil, c.node)
-	return watch(&PD{node: n, h: h, ctx: c}, n), nil
+	return watch(&PD{node: n, h: h, ctx: c, destroy: destroy}, n)
 }
 
 // Context returns the device that the domain belongs to.
@@ -55,7 +60,7 @@ func (p *PD) Context() *Context {
 // Implements: int ibv_dealloc_pd(struct ibv_pd *pd)
 func (p *PD) Close() error {
 	return p.life().close(func() error {
-		if err := p.h.Dealloc(); err != nil {
+		if err := p.destroy(); err != nil {
 			return fail("free PD", p.ctx.name, err)
 		}
 		return nil

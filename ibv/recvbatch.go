@@ -1,6 +1,7 @@
 package ibv
 
 import (
+	"runtime"
 	"unsafe"
 
 	"github.com/railbind/railbind/cgo"
@@ -72,29 +73,39 @@ func (b *RecvBatch) Recv(i int, sges ...SGE) error {
 	for ; k < end; k++ {
 		b.unbind(k)
 	}
+	runtime.KeepAlive(b.mem)
 	return nil
 }
 
 // SetID sets the ID that request i's completion will carry.
-func (b *RecvBatch) SetID(i int, id uint64) { b.wrs[i].ID = id }
+func (b *RecvBatch) SetID(i int, id uint64) {
+	b.wrs[i].ID = id
+	runtime.KeepAlive(b.mem)
+}
 
-// SetLocal moves SGE j of request i within its region.
+// SetOffset moves the first SGE of request i within its region; the length
+// stays. The error is ErrOutOfRange itself, also where the request has no SGE.
+func (b *RecvBatch) SetOffset(i, offset int) error {
+	r := &b.refs[i*b.per]
+	if uint(offset) >= r.spots {
+		return ErrOutOfRange
+	}
+	r.sge.Addr = r.base + uint64(offset)
+	runtime.KeepAlive(b.mem)
+	return nil
+}
+
+// SetLocal moves SGE j of request i within its region and changes its length,
+// which must not become 0.
 func (b *RecvBatch) SetLocal(i, j, offset, length int) error {
 	const op = "move SGE"
 	if err := b.check(op, i); err != nil {
 		return err
 	}
-	if uint(j) >= uint(b.wrs[i].NumSGE) || length == 0 {
+	if uint(j) >= uint(b.per) || b.refs[i*b.per+j].use == nil || length == 0 {
 		return invalid(op, b.q.node.name, ErrInvalid, "request %d has no SGE %d, or it would be empty", i, j)
 	}
-	k := i*b.per + j
-	m := b.refs[k].mr
-	if uint(offset) > uint(len(m.mem)) || uint(length) > uint(len(m.mem)-offset) {
-		return b.outOfRange(op, i, SGE{m, offset, length})
-	}
-	b.sges[k].Addr = m.addr + uint64(offset)
-	b.sges[k].Length = uint32(length)
-	return nil
+	return b.setSGE(op, i, i*b.per+j, SGE{b.refs[i*b.per+j].use.mr, offset, length}, 0)
 }
 
 // Post posts the whole batch; see PostRange.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"runtime"
 	"unsafe"
 
 	"github.com/railbind/railbind/cgo"
@@ -102,6 +103,7 @@ func (b *SendBatch) Write(i int, r Remote, sges ...SGE) error {
 		return err
 	}
 	b.wrs[i].SetRDMA(r.Addr, r.RKey)
+	runtime.KeepAlive(b.mem)
 	return nil
 }
 
@@ -112,6 +114,7 @@ func (b *SendBatch) WriteImm(i int, r Remote, imm uint32, sges ...SGE) error {
 		return err
 	}
 	b.wrs[i].SetRDMA(r.Addr, r.RKey)
+	runtime.KeepAlive(b.mem)
 	return nil
 }
 
@@ -122,6 +125,7 @@ func (b *SendBatch) Read(i int, r Remote, sges ...SGE) error {
 		return err
 	}
 	b.wrs[i].SetRDMA(r.Addr, r.RKey)
+	runtime.KeepAlive(b.mem)
 	return nil
 }
 
@@ -150,12 +154,17 @@ func (b *SendBatch) WriteInline(i int, r Remote, data ...[]byte) error {
 		return err
 	}
 	b.wrs[i].SetRDMA(r.Addr, r.RKey)
+	runtime.KeepAlive(b.mem)
 	return nil
 }
 
 // SetID sets the ID that request i's completion will carry: 64 bits that are the
-// program's own.
-func (b *SendBatch) SetID(i int, id uint64) { b.wrs[i].ID = id }
+// program's own. Like the other one-field setters it panics where i is no
+// request of the batch, as a slice would.
+func (b *SendBatch) SetID(i int, id uint64) {
+	b.wrs[i].ID = id
+	runtime.KeepAlive(b.mem)
+}
 
 // SetFlags sets the flags of request i.
 func (b *SendBatch) SetFlags(i int, f SendFlags) {
@@ -165,40 +174,56 @@ func (b *SendBatch) SetFlags(i int, f SendFlags) {
 		w.Flags = flags
 		b.dirty = true
 	}
+	runtime.KeepAlive(b.mem)
 }
 
 // SetImm changes the immediate data of request i, given in host order.
-func (b *SendBatch) SetImm(i int, imm uint32) { binary.BigEndian.PutUint32(b.wrs[i].Imm[:], imm) }
+func (b *SendBatch) SetImm(i int, imm uint32) {
+	binary.BigEndian.PutUint32(b.wrs[i].Imm[:], imm)
+	runtime.KeepAlive(b.mem)
+}
 
 // SetRemote changes the address of request i's remote memory, under the same key.
-func (b *SendBatch) SetRemote(i int, addr uint64) { b.wrs[i].SetRemoteAddr(addr) }
+func (b *SendBatch) SetRemote(i int, addr uint64) {
+	b.wrs[i].SetRemoteAddr(addr)
+	runtime.KeepAlive(b.mem)
+}
 
-// SetLocal moves SGE j of request i within its region.
+// SetOffset moves the first SGE of request i within its region; the length
+// stays. The error is ErrOutOfRange itself, also where the request has no SGE.
+func (b *SendBatch) SetOffset(i, offset int) error {
+	r := &b.refs[i*b.per]
+	if uint(offset) >= r.spots {
+		return ErrOutOfRange
+	}
+	r.sge.Addr = r.base + uint64(offset)
+	runtime.KeepAlive(b.mem)
+	return nil
+}
+
+// SetLocal moves SGE j of request i within its region and changes its length,
+// which must not become 0.
 func (b *SendBatch) SetLocal(i, j, offset, length int) error {
 	const op = "move SGE"
 	if err := b.check(op, i); err != nil {
 		return err
 	}
-	w := &b.wrs[i]
-	if uint(j) >= uint(w.NumSGE) || w.Flags&cgo.SendInline != 0 {
+	if uint(j) >= uint(b.per) || b.refs[i*b.per+j].use == nil {
 		return invalid(op, b.q.node.name, ErrInvalid, "request %d has no SGE %d", i, j)
 	}
 	k := i*b.per + j
-	m := b.refs[k].mr
+	m := b.refs[k].use.mr
+	s := SGE{m, offset, length}
 	if uint(offset) > uint(len(m.mem)) || uint(length) > uint(len(m.mem)-offset) {
-		return b.outOfRange(op, i, SGE{m, offset, length})
+		return b.outOfRange(op, i, s)
 	}
-	s := &b.sges[k]
-	if uint32(length) != s.Length {
-		if err := b.resize(op, i, j, length); err != nil {
-			return err
-		}
+	if err := b.resize(op, i, j, length); err != nil {
+		return err
 	}
-	s.Addr = m.addr + uint64(offset)
-	return nil
+	return b.setSGE(op, i, k, s, 0)
 }
 
-// resize changes the length of one SGE, if the message stays within bounds.
+// resize checks a new length of one SGE: the message must stay within bounds.
 func (b *SendBatch) resize(op string, i, j, length int) error {
 	w := &b.wrs[i]
 	if w.Opcode == cgo.WRCompSwap || w.Opcode == cgo.WRFetchAdd {
@@ -216,7 +241,6 @@ func (b *SendBatch) resize(op string, i, j, length int) error {
 	if total > uint64(b.q.maxMsg.Load()) {
 		return b.tooLong(op, i, total)
 	}
-	b.sges[i*b.per+j].Length = uint32(length)
 	return nil
 }
 
@@ -263,6 +287,7 @@ func (b *SendBatch) local(op string, i int, opcode uint32, need Access, sges []S
 		b.unbind(k)
 	}
 	w.Opcode = opcode
+	runtime.KeepAlive(b.mem)
 	return nil
 }
 
@@ -284,6 +309,7 @@ func (b *SendBatch) imm(op string, i int, opcode, imm uint32, sges []SGE) error 
 		return err
 	}
 	binary.BigEndian.PutUint32(b.wrs[i].Imm[:], imm)
+	runtime.KeepAlive(b.mem)
 	return nil
 }
 
@@ -300,6 +326,7 @@ func (b *SendBatch) atomic(op string, i int, opcode uint32, r Remote, compareAdd
 		return err
 	}
 	b.wrs[i].SetAtomic(r.Addr, r.RKey, compareAdd, swap)
+	runtime.KeepAlive(b.mem)
 	return nil
 }
 
@@ -330,6 +357,7 @@ func (b *SendBatch) inlined(op string, i int, opcode uint32, data [][]byte) erro
 		}
 	}
 	w.Opcode = opcode
+	runtime.KeepAlive(b.mem)
 	return nil
 }
 
