@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/railbind/railbind/ibv"
@@ -63,6 +64,7 @@ type Conn struct {
 	m  *mover // nil where the queues are the caller's
 
 	closing sync.Once
+	ending  atomic.Bool // Close has begun
 	closed  chan struct{}
 	err     error // of Close
 }
@@ -181,7 +183,9 @@ func (c *Conn) fail(op string, err error) error {
 	if c == nil {
 		return &OpError{Op: op, Err: err}
 	}
-	if over := c.id.Err(); over != nil && !errors.Is(err, over) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+	if c.ending.Load() && !errors.Is(err, ErrClosed) {
+		err = fmt.Errorf("%w: %w", ErrClosed, err)
+	} else if over := c.id.Err(); over != nil && !errors.Is(err, over) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("%w: %w", over, err)
 	}
 	return c.id.fail(op, err)
@@ -225,6 +229,7 @@ func (c *Conn) Close() error {
 		return nil
 	}
 	c.closing.Do(func() {
+		c.ending.Store(true)
 		if c.id.Disconnect() == nil {
 			c.id.waitAnswer(closeLinger)
 		}

@@ -2,6 +2,7 @@ package cm
 
 import (
 	"context"
+	"net/netip"
 	"sync"
 
 	"github.com/railbind/railbind/cgo"
@@ -156,7 +157,13 @@ func (id *ID) inspect(listener Binding) error {
 		Reason:  "the connection request landed here",
 		Binding: b,
 	})
-	id.setBinding(b)
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	id.binding = b
+	id.info.Local = b.Addr // with its zone, which the kernel leaves out
+	if zone := b.Addr.Addr().Zone(); zone != "" {
+		id.info.Peer = netip.AddrPortFrom(info.Peer.Addr().WithZone(zone), info.Peer.Port())
+	}
 	return nil
 }
 

@@ -168,7 +168,7 @@ func (id *ID) restore(to State) {
 
 // explainResolve adds to a timeout what the decision knows about its cause.
 func explainResolve(d Decision, to netip.AddrPort, err error) error {
-	if !errors.Is(err, syscall.ETIMEDOUT) {
+	if !errors.Is(err, syscall.ETIMEDOUT) || d.Effective.Kind != policy.RouteUnicast {
 		return err
 	}
 	if !d.AssumedOnLink {

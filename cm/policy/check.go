@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 )
 
 // Kernel is what the kernel's id says about itself.
@@ -287,11 +288,17 @@ func (v *view) checkRequest(listener Binding, got Kernel) (Binding, *Error) {
 		}
 		for _, b := range here {
 			b.Addr = got.Local
-			// A link-local address may be on several links: the zone tells.
-			if zone := got.Local.Addr().Zone(); zone != "" && zone != i.Name && !zoneIs(zone, Binding{Netdev: b.Netdev, Ifindex: b.Ifindex}) {
-				continue
+			if needsZone(b.Addr.Addr()) {
+				// It may be on several links: the zone tells. The kernel leaves the
+				// zone of a request out, and then the device tells.
+				if zone := b.Addr.Addr().Zone(); zone != "" && !zoneIs(zone, Binding{Netdev: b.Netdev, Ifindex: b.Ifindex}) {
+					continue
+				}
+				b.Addr = netip.AddrPortFrom(b.Addr.Addr().WithZone(strconv.Itoa(b.Ifindex)), b.Addr.Port())
 			}
-			if got.at(b) == nil && (listener.State != BoundDevice || listener.Ifindex == b.Ifindex) {
+			here := got
+			here.Local = b.Addr
+			if here.at(b) == nil && (listener.State != BoundDevice || listener.Ifindex == b.Ifindex) {
 				found = append(found, b)
 			}
 		}
@@ -301,6 +308,7 @@ func (v *view) checkRequest(listener Binding, got Kernel) (Binding, *Error) {
 			got.Device, got.Port, addrText(got.Local), onListener(listener))
 	}
 	b := found[0]
+	got.Local = b.Addr
 	if listener.State == BoundDevice {
 		if err := got.at(listener); err != nil {
 			return Binding{}, err

@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"net/netip"
+	"strconv"
 	"syscall"
 	"testing"
 
@@ -343,6 +344,15 @@ func TestCheckRequest(t *testing.T) {
 	// A link-local address may be on both links: the zone tells which.
 	require.NoError(t, m.IP("addr add fe80::1/64 dev a0"))
 	require.NoError(t, m.IP("addr add fe80::1/64 dev b0"))
+	// The kernel leaves the zone of a request out, and then the device tells.
+	linkLocal := bind(t, m, "[fe80::1%a0]:7000")
+	bare := request(linkLocal)
+	bare.Local = netip.AddrPortFrom(bare.Local.Addr().WithZone(""), 7000)
+	landed, err := policy.CheckRequest(m, linkLocal, bare)
+	require.NoError(t, err)
+	require.Equal(t, linkLocal.Ifindex, landed.Ifindex)
+	require.Equal(t, strconv.Itoa(linkLocal.Ifindex), landed.Addr.Addr().Zone())
+
 	zoned := bind(t, m, "[fe80::1%b0]:7000")
 	require.Equal(t, "rxe1", zoned.Device)
 	got, err := policy.CheckRequest(m, policy.Binding{}, request(zoned))
