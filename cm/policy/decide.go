@@ -395,11 +395,11 @@ func (d *Decision) judgeEffective(owners []Interface) *Error {
 			reason += fmt.Sprintf(": for IPv6 the bound %s is only a preference, and the connection would be split between %s and %s",
 				b.Netdev, b.Netdev, e.dev())
 		}
-		return refuse(ErrRouteMismatch, reason, d.sourceRule())
+		return refuse(ErrRouteMismatch, reason, d.keep())
 	case b.Addr.Addr().Is6() && !within(d.FIB, b.Ifindex):
 		return refuse(ErrRouteMismatch,
 			fmt.Sprintf("the route has several next hops (%s), and for IPv6 the bound %s is only a preference among them", d.FIB.hops(), b.Netdev),
-			d.sourceRule())
+			d.keep())
 	}
 	return nil
 }

@@ -169,6 +169,8 @@ func TestRemedies(t *testing.T) {
 		{"10.1.0.1:0", "10.1.0.2:1", []string{"link set a0 down"}, policy.PinBound},
 		{"[fd02::1]:0", "[fd01::2]:1", []string{"link add v type vrf table 10", "link set b0 master v"}, policy.PinBound},
 		{"10.2.0.1:0", "10.1.0.2:1", []string{"link add v type vrf table 10", "link set b0 master v"}, policy.PinBound},
+		{"10.2.0.1:0", "10.2.0.2:1", []string{"link add v type vrf table 10", "link set b0 master v"}, policy.RequireRoute},
+		{"[fd02::1]:0", "[fd02::2]:1", []string{"link add v type vrf table 10", "link set b0 master v"}, policy.RequireRoute},
 	} {
 		m := newPair(t)
 		b := bind(t, m, test.bind)
@@ -315,6 +317,13 @@ func TestMaster(t *testing.T) {
 	require.Contains(t, b.String(), "VRF v")
 	d := policy.Decide(m, policy.Request{Policy: policy.RequireRoute, Binding: b, Dst: ap("10.99.0.1:1")})
 	require.Contains(t, d.Remedy, "ip route replace 10.99.0.1/32 dev a0 vrf v")
+
+	m = newPair(t)
+	b = bind(t, m, "10.2.0.1:0")
+	require.NoError(t, m.IP("link add v type vrf table 10"))
+	require.NoError(t, m.IP("link set b0 master v"))
+	d = policy.Decide(m, policy.Request{Policy: policy.RequireRoute, Binding: b, Dst: ap("10.2.0.2:1")})
+	require.Contains(t, d.Reason, "no route (ENETUNREACH) (outside VRF v)")
 }
 
 // TestLookups states what a decision costs.

