@@ -17,9 +17,9 @@ func TestQemuArgs(t *testing.T) {
 		has, lack []string
 	}{
 		{"emulated", args(one, 1, false),
-			[]string{"tcg,thread=multi", "-m 512", "-smp 2", "-kernel /k", "path=/,security_model=none,readonly=on", " quiet "},
+			[]string{"tcg,thread=multi", "-m 512", "-smp 2", "-kernel /k", "path=/,security_model=none,readonly=on", " quiet", "tsc=reliable"},
 			[]string{"kvm", "netdev", "mount_tag=out", "icount"}},
-		{"kvm", args(one, 1, true), []string{"-accel kvm", "-cpu host"}, []string{"tcg"}},
+		{"kvm", args(one, 1, true), []string{"-accel kvm", "-cpu host"}, []string{"tcg", "tsc="}},
 		{"icount", args(options{hosts: 1, icount: true, cpus: 1}, 1, true),
 			[]string{"tcg,thread=single", "-icount shift=2", "-smp 1"}, []string{"kvm"}},
 		{"two hosts", args(options{hosts: 2}, 2, false),
