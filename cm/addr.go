@@ -30,3 +30,8 @@ func kernelAddr(h policy.Host, ap netip.AddrPort) (netip.AddrPort, error) {
 	}
 	return netip.AddrPortFrom(a, ap.Port()), nil
 }
+
+// withZone puts a link-local address on its link.
+func withZone(ap netip.AddrPort, zone string) netip.AddrPort {
+	return netip.AddrPortFrom(ap.Addr().WithZone(zone), ap.Port())
+}

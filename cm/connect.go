@@ -100,6 +100,9 @@ func (id *ID) establish(ctx context.Context, op string, start func(h cgo.ID) err
 // checkEstablished proves by the QP itself where it is, and learns how many
 // READs the two ends agreed on.
 func (id *ID) checkEstablished(info cgo.IDInfo) error {
+	if zone := id.Binding().Addr.Addr().Zone(); id.request != nil && zone != "" {
+		info.Local = withZone(info.Local, zone) // the kernel leaves it out on this side
+	}
 	qp := id.QP()
 	attr, err := qp.Query()
 	if err != nil {

@@ -2,7 +2,6 @@ package cm
 
 import (
 	"context"
-	"net/netip"
 	"sync"
 
 	"github.com/railbind/railbind/cgo"
@@ -162,7 +161,7 @@ func (id *ID) inspect(listener Binding) error {
 	id.binding = b
 	id.info.Local = b.Addr // with its zone, which the kernel leaves out
 	if zone := b.Addr.Addr().Zone(); zone != "" {
-		id.info.Peer = netip.AddrPortFrom(info.Peer.Addr().WithZone(zone), info.Peer.Port())
+		id.info.Peer = withZone(info.Peer, zone)
 	}
 	return nil
 }
