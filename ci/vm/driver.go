@@ -52,7 +52,7 @@ type host struct {
 func (d *driver) run() (int, error) {
 	d.start = time.Now()
 	ctx, cancel := context.WithTimeoutCause(context.Background(), d.o.timeout, failure{statusTimeout,
-		fmt.Errorf("timeout: not done after %v; -timeout allows more", d.o.timeout)})
+		fmt.Errorf("timeout: not done within %v; -timeout allows more", d.o.timeout)})
 	defer cancel()
 	ctx, interrupt := context.WithCancelCause(ctx)
 	watchSignals(interrupt)
@@ -64,8 +64,9 @@ func (d *driver) run() (int, error) {
 	}
 
 	status, err := d.guests(ctx)
-	if cause := context.Cause(ctx); err != nil && cause != nil {
-		err = cause
+	var told failure
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.As(err, &told) {
+		err = cause // a helper program was killed for it
 	}
 	return status, err
 }
@@ -154,6 +155,9 @@ func (d *driver) guests(ctx context.Context) (int, error) {
 			case <-event:
 				return nil
 			case <-ctx.Done():
+				if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+					return h.timedOut(what)
+				}
 				return context.Cause(ctx)
 			case e := <-ended:
 				if e.err != nil {
@@ -163,12 +167,12 @@ func (d *driver) guests(ctx context.Context) (int, error) {
 					d.peerEnded(e)
 				}
 			case <-time.After(limit):
-				return h.failed(fmt.Errorf("%s within %v", what, limit))
+				return h.failed(fmt.Errorf("%s did not happen within %v", what, limit))
 			}
 		}
 	}
 	for _, h := range hosts {
-		if err := await(h, "did not boot and set its topology up", h.ready, bootLimit); err != nil {
+		if err := await(h, "booting and setting its topology up", h.ready, bootLimit); err != nil {
 			return 0, err
 		}
 	}
@@ -176,7 +180,7 @@ func (d *driver) guests(ctx context.Context) (int, error) {
 		if err := hosts[1].run(run{Argv: []string{"/bin/sh", "-c", d.o.peer}, Ready: d.o.ready}); err != nil {
 			return 0, err
 		}
-		if err := await(hosts[1], "-ready did not hold", hosts[1].started, d.o.timeout); err != nil {
+		if err := await(hosts[1], "what -ready waits for", hosts[1].started, d.o.timeout); err != nil {
 			return 0, err
 		}
 	}
@@ -185,7 +189,7 @@ func (d *driver) guests(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	defer restore()
-	if err := await(hosts[0], "did not end", hosts[0].ended, d.o.timeout); err != nil {
+	if err := await(hosts[0], "the end of the command", hosts[0].ended, d.o.timeout); err != nil {
 		return 0, err
 	}
 	if d.o.peer != "" && hosts[0].err == nil {
@@ -197,7 +201,7 @@ func (d *driver) guests(ctx context.Context) (int, error) {
 // endPeer gives a peer that ends by itself the time to, then asks it to.
 func (d *driver) endPeer(h *host) {
 	for _, last := range []func(){
-		func() { _ = h.link.send(kindStop, nil) },
+		func() { _ = h.link.send(kindSignal, []byte{byte(syscall.SIGTERM)}) },
 		func() { d.say("peer: did not end on SIGTERM") },
 	} {
 		select {
@@ -375,6 +379,21 @@ func (h *host) listen(link io.Reader) {
 			return
 		}
 	}
+}
+
+// timedOut lets a running command say where it hangs: Go programs print their
+// goroutines on SIGQUIT.
+func (h *host) timedOut(what string) error {
+	select {
+	case <-h.started:
+		_ = h.link.send(kindSignal, []byte{byte(syscall.SIGQUIT)})
+		select {
+		case <-h.ended:
+		case <-time.After(5 * time.Second):
+		}
+	default:
+	}
+	return failure{statusTimeout, h.failed(fmt.Errorf("timeout: %s did not happen within %v; -timeout allows more", what, h.d.o.timeout))}
 }
 
 // died explains a guest whose link broke.

@@ -20,7 +20,7 @@ const (
 	kindRun    kind = 'X' // run, JSON: start the command
 	kindStdin  kind = 'I' // bytes for the command; an empty one ends its input
 	kindResize kind = 'W' // winsize, JSON
-	kindStop   kind = 'T' // SIGTERM to the command and its group
+	kindSignal kind = 'T' // one byte: signal for the command and its group
 
 	// Agent to driver.
 	kindReady   kind = 'R' // the topology stands

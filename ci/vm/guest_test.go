@@ -170,7 +170,9 @@ func TestGuestFailures(t *testing.T) {
 	}{
 		{"panic", []string{"-topo", "bare", "--", "sh", "-c", "echo c >/proc/sysrq-trigger"}, 125, "kernel panic: sysrq triggered crash"},
 		{"shut down", []string{"-topo", "bare", "--", "sh", "-c", "echo o >/proc/sysrq-trigger; sleep 100"}, 125, "ended without a status"},
-		{"hang", []string{"-topo", "bare", "-timeout", "12s", "--", "sleep", "1000"}, 124, "timeout"},
+		{"hang", []string{"-topo", "bare", "-timeout", "20s", "--", "sh", "-c", "trap 'echo last words >&2; exit 1' QUIT; sleep 1000 & wait"}, 124, "timeout: the end of the command"},
+		{"hang that is deaf", []string{"-topo", "bare", "-timeout", "20s", "--", "sh", "-c", "trap '' QUIT; sleep 1000 & wait"}, 124, "timeout: the end of the command"},
+		{"no time to boot", []string{"-topo", "bare", "-timeout", "500ms", "--", "true"}, 124, "timeout: booting"},
 		{"no memory for QEMU", []string{"-mem", "100000000", "--", "true"}, 125, "QEMU ended"},
 		{"misuse", []string{"-hosts", "3", "--", "true"}, 125, "-hosts 3"},
 	} {
@@ -180,6 +182,9 @@ func TestGuestFailures(t *testing.T) {
 			last := lines[len(lines)-1]
 			if got.status != c.status || !strings.HasPrefix(last, "ci/guest: ") || !strings.Contains(last, c.text) {
 				t.Fatalf("status %d, want %d; stderr:\n%s", got.status, c.status, got.stderr)
+			}
+			if c.name == "hang" && !strings.Contains(got.stderr, "last words\n") {
+				t.Errorf("the command was not asked where it hangs: %s", got.stderr)
 			}
 		})
 	}

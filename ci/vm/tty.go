@@ -113,8 +113,8 @@ func (a *agent) feed(p *proc, to io.WriteCloser, resize func(winsize)) {
 			if json.Unmarshal(payload, &w) == nil {
 				resize(w)
 			}
-		case k == kindStop:
-			_ = syscall.Kill(-p.pid, syscall.SIGTERM)
+		case k == kindSignal && len(payload) == 1:
+			_ = syscall.Kill(-p.pid, syscall.Signal(payload[0]))
 		}
 	}
 }
