@@ -31,8 +31,9 @@ type batch struct {
 	per  int   // SGEs of each request
 	n    int   // requests
 
-	used []*batchUse
-	cuse []cgo.BatchUse // the same for C
+	used  []*batchUse
+	cuse  []cgo.BatchUse // the same for C
+	spare *batchUse      // one that is in nobody's use: a batch that changes its region allocates nothing
 }
 
 // ref is what an SGE names: enough to move it within its region at the cost of
@@ -92,14 +93,6 @@ func (cfg *BatchConfig) check(op string, q *QP, most QPCap, sges int) error {
 	return nil
 }
 
-// Len is how many requests the batch has.
-func (b *batch) Len() int {
-	if b == nil {
-		return 0
-	}
-	return b.n
-}
-
 // setSGE points SGE k, of request i, to s. need is a right the region must have.
 func (b *batch) setSGE(op string, i, k int, s SGE, need Access) error {
 	m := s.MR
@@ -139,7 +132,10 @@ func (b *batch) bind(op string, i, k int, m *MR) (*batchUse, error) {
 		if err != nil {
 			return nil, err
 		}
-		r = &batchUse{use: u}
+		if r, b.spare = b.spare, nil; r == nil {
+			r = new(batchUse)
+		}
+		r.use = u
 	}
 	b.unbind(k)
 	if r.refs == 0 {
@@ -168,6 +164,7 @@ func (b *batch) unbind(k int) {
 	b.used[r.at], b.cuse[r.at] = b.used[last], b.cuse[last]
 	b.used[r.at].at = r.at
 	b.used = b.used[:last]
+	b.spare = r
 	b.hdr.NumUses = uint32(last)
 }
 

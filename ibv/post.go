@@ -36,7 +36,7 @@ type SendWR struct {
 
 // Set makes request i what w says.
 func (b *SendBatch) Set(i int, w SendWR) error {
-	if err := b.check("set request", i); err != nil {
+	if err := b.base().check("set request", i); err != nil {
 		return err
 	}
 	var err error

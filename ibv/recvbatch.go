@@ -41,6 +41,22 @@ func (q *QP) NewRecvBatch(cfg BatchConfig) (*RecvBatch, error) {
 	return b, nil
 }
 
+// base is the common part, nil for a nil batch.
+func (b *RecvBatch) base() *batch {
+	if b == nil {
+		return nil
+	}
+	return &b.batch
+}
+
+// Len is how many requests the batch has.
+func (b *RecvBatch) Len() int {
+	if b == nil {
+		return 0
+	}
+	return b.n
+}
+
 func (b *RecvBatch) link(i int) {
 	b.wrs[i].Next = 0
 	if i+1 < b.n {
@@ -51,7 +67,7 @@ func (b *RecvBatch) link(i int) {
 // Recv gives request i the memory that a message goes to, which needs LocalWrite.
 func (b *RecvBatch) Recv(i int, sges ...SGE) error {
 	const op = "RECV"
-	if err := b.check(op, i); err != nil {
+	if err := b.base().check(op, i); err != nil {
 		return err
 	}
 	k := i * b.per
@@ -99,7 +115,7 @@ func (b *RecvBatch) SetOffset(i, offset int) error {
 // which must not become 0.
 func (b *RecvBatch) SetLocal(i, j, offset, length int) error {
 	const op = "move SGE"
-	if err := b.check(op, i); err != nil {
+	if err := b.base().check(op, i); err != nil {
 		return err
 	}
 	if uint(j) >= uint(b.per) || b.refs[i*b.per+j].use == nil || length == 0 {
@@ -120,7 +136,7 @@ func (b *RecvBatch) Post() (accepted int, err error) { return b.PostRange(0, b.L
 func (b *RecvBatch) PostRange(from, n int) (accepted int, err error) {
 	const op = "post receive"
 	if b == nil || b.hdr == nil {
-		return 0, b.span(op, from, n)
+		return 0, b.base().span(op, from, n)
 	}
 	if from != b.from || from+n != b.to {
 		if err := b.aim(op, from, n); err != nil {
@@ -139,7 +155,7 @@ func (b *RecvBatch) PostRange(from, n int) (accepted int, err error) {
 }
 
 func (b *RecvBatch) aim(op string, from, n int) error {
-	if err := b.span(op, from, n); err != nil {
+	if err := b.base().span(op, from, n); err != nil {
 		return err
 	}
 	if b.to > 0 {

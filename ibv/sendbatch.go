@@ -81,6 +81,22 @@ func (q *QP) NewSendBatch(cfg BatchConfig) (*SendBatch, error) {
 	return b, nil
 }
 
+// base is the common part, nil for a nil batch.
+func (b *SendBatch) base() *batch {
+	if b == nil {
+		return nil
+	}
+	return &b.batch
+}
+
+// Len is how many requests the batch has.
+func (b *SendBatch) Len() int {
+	if b == nil {
+		return 0
+	}
+	return b.n
+}
+
 // link chains request i to its successor.
 func (b *SendBatch) link(i int) {
 	b.wrs[i].Next = 0
@@ -205,7 +221,7 @@ func (b *SendBatch) SetOffset(i, offset int) error {
 // which must not become 0.
 func (b *SendBatch) SetLocal(i, j, offset, length int) error {
 	const op = "move SGE"
-	if err := b.check(op, i); err != nil {
+	if err := b.base().check(op, i); err != nil {
 		return err
 	}
 	if uint(j) >= uint(b.per) || b.refs[i*b.per+j].use == nil {
@@ -251,7 +267,7 @@ func (b *SendBatch) tooLong(op string, i int, total uint64) error {
 // local sets an operation over local memory. On an error the request keeps no
 // operation, so that a half-set one is never posted.
 func (b *SendBatch) local(op string, i int, opcode uint32, need Access, sges []SGE) error {
-	if err := b.check(op, i); err != nil {
+	if err := b.base().check(op, i); err != nil {
 		return err
 	}
 	w := &b.wrs[i]
@@ -331,7 +347,7 @@ func (b *SendBatch) atomic(op string, i int, opcode uint32, r Remote, compareAdd
 }
 
 func (b *SendBatch) inlined(op string, i int, opcode uint32, data [][]byte) error {
-	if err := b.check(op, i); err != nil {
+	if err := b.base().check(op, i); err != nil {
 		return err
 	}
 	total := 0
@@ -377,7 +393,7 @@ func (b *SendBatch) Post() (accepted int, err error) { return b.PostRange(0, b.L
 func (b *SendBatch) PostRange(from, n int) (accepted int, err error) {
 	const op = "post send"
 	if b == nil || b.hdr == nil {
-		return 0, b.span(op, from, n)
+		return 0, b.base().span(op, from, n)
 	}
 	if b.dirty || from != b.from || from+n != b.to {
 		if err := b.aim(op, from, n); err != nil {
@@ -398,7 +414,7 @@ func (b *SendBatch) PostRange(from, n int) (accepted int, err error) {
 // aim points the header at a range of the requests and counts what it has to
 // know of them.
 func (b *SendBatch) aim(op string, from, n int) error {
-	if err := b.span(op, from, n); err != nil {
+	if err := b.base().span(op, from, n); err != nil {
 		return err
 	}
 	var signaled, tail, reads uint32
