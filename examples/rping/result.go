@@ -105,7 +105,8 @@ type output struct {
 	options
 	mu       sync.Mutex
 	out, err io.Writer
-	last     time.Time // of the last line of progress
+	next     time.Time     // when progress is due
+	pause    time.Duration // before the next line of it
 }
 
 func (o *output) say(format string, args ...any) {
@@ -131,18 +132,25 @@ func (o *output) listening(l *cm.Listener) {
 
 func (o *output) established(r *result) { o.say("established: %s", r.where()) }
 
-// progress says about once a second how far a long run has come.
+// progress says now and then how far a long run has come: after a second, then
+// ever less often.
 func (o *output) progress(r *result) {
-	o.mu.Lock()
-	now := time.Now()
-	due := now.Sub(o.last) >= time.Second && !o.last.IsZero()
-	if due || o.last.IsZero() {
-		o.last = now
-	}
-	o.mu.Unlock()
-	if due {
+	if o.due() {
 		o.say("%s: %d rounds", r.Remote, r.Rounds)
 	}
+}
+
+func (o *output) due() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := time.Now()
+	if !o.next.IsZero() && now.Before(o.next) {
+		return false
+	}
+	first := o.next.IsZero()
+	o.pause = min(max(2*o.pause, time.Second), 30*time.Second)
+	o.next = now.Add(o.pause)
+	return !first
 }
 
 // data prints a ping's data under -v.

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// In the topology `rails` this is host 1; host 2 runs rb-rping -s -P on port
+// 7174 and rping -s -P on port 7175.
+const oursPort, theirsPort = 7174, 7175
+
+var rails = []struct{ local, peer, device, netdev string }{
+	{"10.10.0.1", "10.10.0.2", "rxe0", "rail0"},
+	{"10.10.1.1", "10.10.1.2", "rxe1", "rail1"},
+	{"fd10:0::1", "fd10:0::2", "rxe0", "rail0"},
+	{"fd10:1::1", "fd10:1::2", "rxe1", "rail1"},
+}
+
+func TestRailsBothWays(t *testing.T) {
+	needTopo(t, "rails")
+	for _, r := range rails {
+		t.Run(r.peer, func(t *testing.T) {
+			for _, port := range []int{oursPort, theirsPort} {
+				before := packets(t)
+				cl := ours(t, fmt.Sprintf("-c -json -C 20 -S 5000 -I %s -a %s -p %d", r.local, r.peer, port))
+				cl.wantStatus(statusOK)
+				got := oneLine(t, cl.out.String())
+				require.Equal(t, 20, got.Rounds)
+				require.Equal(t, r.device, got.Device)
+				require.Equal(t, r.netdev, got.Netdev)
+				require.False(t, got.Overridden)
+				wantPackets(t, before, r.device)
+			}
+			cl := theirs(t, fmt.Sprintf("-c -v -V -C 5 -S 5000 -I %s -a %s -p %d", r.local, r.peer, oursPort))
+			cl.wantStatus(0)
+			require.Equal(t, pingLines("ping data: ", 5, 5000), cl.out.String())
+		})
+	}
+}
+
+// A name of a device, without any address of this host.
+func TestRailsDevice(t *testing.T) {
+	needTopo(t, "rails")
+	cl := ours(t, fmt.Sprintf("-c -json -C 1 -device rxe1 -a 10.10.1.2 -p %d", oursPort))
+	cl.wantStatus(statusOK)
+	require.True(t, strings.HasPrefix(oneLine(t, cl.out.String()).Local, "10.10.1.1:"))
+}
+
+// Scenario 16: a host route sends rail 1's peer through rail 0.
+func TestRailsOverride(t *testing.T) {
+	needTopo(t, "rails")
+	ip := func(args string) {
+		out, err := exec.Command("ip", strings.Fields(args)...).CombinedOutput()
+		require.NoError(t, err, "ip %s: %s", args, out)
+	}
+	ip("route add 10.10.1.2/32 via 10.10.0.2 dev rail0")
+	t.Cleanup(func() { ip("route del 10.10.1.2/32") })
+	const to = "-c -json -a 10.10.1.2 -C 50 "
+
+	t.Run("unbound", func(t *testing.T) {
+		before := packets(t)
+		cl := ours(t, to+"-timeout 2s")
+		cl.wantStatus(statusFailed)
+		r := oneLine(t, cl.out.String())
+		require.Equal(t, "rxe0", r.Device)
+		require.Equal(t, "ETIMEDOUT", r.Errno)
+		require.False(t, r.Connected)
+		wantPackets(t, before, "rxe0")
+	})
+	for _, args := range []string{"-I 10.10.1.1", "-I 10.10.1.1 -policy pin", "-device rail1"} {
+		for _, port := range []int{oursPort, theirsPort} {
+			t.Run(fmt.Sprintf("%s, port %d", args, port), func(t *testing.T) {
+				before := packets(t)
+				cl := ours(t, fmt.Sprintf("%s %s -p %d", to, args, port))
+				cl.wantStatus(statusOK)
+				r := oneLine(t, cl.out.String())
+				require.Equal(t, "rxe1", r.Device)
+				require.Equal(t, "rail1", r.Netdev)
+				require.Equal(t, 50, r.Rounds)
+				require.True(t, r.Overridden)
+				wantPackets(t, before, "rxe1")
+			})
+		}
+	}
+	t.Run("route required", func(t *testing.T) {
+		before := packets(t)
+		cl := ours(t, to+"-I 10.10.1.1 -policy route")
+		cl.wantStatus(statusRefused)
+		r := oneLine(t, cl.out.String())
+		require.Equal(t, "ErrRouteMismatch", r.Error)
+		require.Equal(t, "EHOSTUNREACH", r.Errno)
+		wantPackets(t, before, "")
+	})
+}
+
+// packets counts what each device has sent and received.
+func packets(t *testing.T) map[string]int {
+	t.Helper()
+	m := map[string]int{}
+	for _, device := range []string{"rxe0", "rxe1"} {
+		for _, counter := range []string{"sent_pkts", "rcvd_pkts"} {
+			raw, err := os.ReadFile("/sys/class/infiniband/" + device + "/ports/1/hw_counters/" + counter)
+			require.NoError(t, err)
+			n, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+			require.NoError(t, err)
+			m[device] += n
+		}
+	}
+	return m
+}
+
+// wantPackets wants that packets went over one device only, or none at all.
+func wantPackets(t *testing.T, before map[string]int, device string) {
+	t.Helper()
+	for d, n := range packets(t) {
+		if d == device {
+			require.Greater(t, n, before[d], "no packet on %s", d)
+		} else {
+			require.Equal(t, before[d], n, "packets on %s", d)
+		}
+	}
+}
