@@ -173,11 +173,6 @@ int rb_dereg_mr(struct ibv_mr *mr)
 	return rb_ret(ibv_dereg_mr(mr));
 }
 
-int rb_fork_enabled(void)
-{
-	return ibv_is_fork_initialized() == IBV_FORK_ENABLED;
-}
-
 /* Non-blocking from the start: the descriptor is read through Go's poller. */
 struct rb_channel_r rb_create_channel(struct ibv_context *c)
 {

@@ -50,7 +50,6 @@ int rb_dealloc_pd(struct ibv_pd *pd);
 
 struct rb_mr_r rb_reg_mr(struct ibv_pd *pd, uintptr_t addr, size_t length, unsigned int access);
 int rb_dereg_mr(struct ibv_mr *mr);
-int rb_fork_enabled(void);
 
 struct rb_channel_r rb_create_channel(struct ibv_context *c);
 int rb_destroy_channel(struct ibv_comp_channel *ch);

@@ -39,7 +39,6 @@ func (PD) RegMR(uintptr, int, uint32) (MR, uint32, uint32, error) {
 func (PD) CreateQP(*QPInitAttr) (QP, error) { return QP{}, unsupported("ibv_create_qp") }
 
 func (MR) Dereg() error { return unsupported("ibv_dereg_mr") }
-func ForkEnabled() bool { return false }
 
 func (CompChannel) DupFD() (uintptr, error)      { return 0, unsupported("fcntl") }
 func (CompChannel) Events([]uint64) (int, error) { return 0, unsupported("ibv_get_cq_event") }

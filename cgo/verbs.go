@@ -218,12 +218,6 @@ func (m MR) Dereg() error {
 	return check("ibv_dereg_mr", int(C.rb_dereg_mr(m.p)))
 }
 
-// ForkEnabled reports whether libibverbs keeps registered memory from forked
-// children (ibv_fork_init, or IBV_FORK_SAFE in the environment).
-//
-// Implements: enum ibv_fork_status ibv_is_fork_initialized(void)
-func ForkEnabled() bool { return C.rb_fork_enabled() != 0 }
-
 // CreateCompChannel creates a completion channel with a non-blocking descriptor.
 //
 // Implements: struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)

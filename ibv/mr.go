@@ -133,10 +133,11 @@ func registerError(op, object string, mem []byte, err error) error {
 		if limit, pinned := memlock(); limit >= 0 {
 			return &MemlockError{Object: object, Asked: int64(len(mem)), Pinned: pinned, Limit: limit, Err: err}
 		}
-	case errors.Is(err, syscall.EINVAL) && cgo.ForkEnabled() && isHuge(mem):
+	case errors.Is(err, syscall.EINVAL) && isHuge(mem):
+		// The library does not always tell whether its fork support is on.
 		return &Error{Op: op, Object: object, Err: err,
-			Hint: "the memory is on huge pages and fork support is on: set RDMAV_HUGEPAGES_SAFE=1 as well, " +
-				"or leave IBV_FORK_SAFE and RDMAV_FORK_SAFE unset"}
+			Hint: "the memory is on huge pages: with fork support on (IBV_FORK_SAFE, RDMAV_FORK_SAFE, ibv_fork_init) " +
+				"it needs RDMAV_HUGEPAGES_SAFE=1 as well"}
 	}
 	return fail(op, object, err)
 }
