@@ -24,6 +24,3 @@ func check(op string, r int) error {
 	}
 	return &Error{Op: op, Errno: syscall.Errno(-r)}
 }
-
-// unsupported is what every call returns in a build without the libraries.
-func unsupported(op string) error { return &Error{Op: op, Errno: syscall.ENOSYS} }

@@ -7,9 +7,17 @@ import "C"
 
 import "unsafe"
 
-// ContextAt and its like make handles of C objects that another package made:
-// C types differ from package to package. For package fakeverbs.
+// The functions in this file are for package fakeverbs: C types differ from
+// package to package, so that its objects come as bare pointers.
+
+// ContextAt makes a handle of a struct ibv_context.
 func ContextAt(p unsafe.Pointer) Context { return Context{(*C.struct_ibv_context)(p)} }
-func PDAt(p unsafe.Pointer) PD           { return PD{(*C.struct_ibv_pd)(p)} }
-func CQAt(p unsafe.Pointer) CQ           { return CQ{(*C.struct_ibv_cq)(p)} }
-func QPAt(p unsafe.Pointer) QP           { return QP{(*C.struct_ibv_qp)(p)} }
+
+// PDAt makes a handle of a struct ibv_pd.
+func PDAt(p unsafe.Pointer) PD { return PD{(*C.struct_ibv_pd)(p)} }
+
+// CQAt makes a handle of a struct ibv_cq.
+func CQAt(p unsafe.Pointer) CQ { return CQ{(*C.struct_ibv_cq)(p)} }
+
+// QPAt makes a handle of a struct ibv_qp.
+func QPAt(p unsafe.Pointer) QP { return QP{(*C.struct_ibv_qp)(p)} }

@@ -22,9 +22,19 @@ type (
 )
 
 // IsNil reports whether the handle names no object.
-func (h Context) IsNil() bool     { return h.p == nil }
-func (h PD) IsNil() bool          { return h.p == nil }
-func (h MR) IsNil() bool          { return h.p == nil }
+func (h Context) IsNil() bool { return h.p == nil }
+
+// IsNil reports whether the handle names no object.
+func (h PD) IsNil() bool { return h.p == nil }
+
+// IsNil reports whether the handle names no object.
+func (h MR) IsNil() bool { return h.p == nil }
+
+// IsNil reports whether the handle names no object.
 func (h CompChannel) IsNil() bool { return h.p == nil }
-func (h CQ) IsNil() bool          { return h.p == nil }
-func (h QP) IsNil() bool          { return h.p == nil }
+
+// IsNil reports whether the handle names no object.
+func (h CQ) IsNil() bool { return h.p == nil }
+
+// IsNil reports whether the handle names no object.
+func (h QP) IsNil() bool { return h.p == nil }

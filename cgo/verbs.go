@@ -88,7 +88,7 @@ func (c Context) QueryDevice() (DeviceAttr, error) {
 		VendorPartID:        uint32(a.vendor_part_id),
 		HWVersion:           uint32(a.hw_ver),
 		CapFlags:            uint32(a.device_cap_flags),
-		AtomicCap:           uint32(a.atomic_cap),
+		AtomicCap:           a.atomic_cap,
 		MaxQP:               int(a.max_qp),
 		MaxQPWR:             int(a.max_qp_wr),
 		MaxSGE:              int(a.max_sge),

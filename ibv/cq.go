@@ -2,6 +2,7 @@ package ibv
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"syscall"
 	"unsafe"
@@ -195,7 +196,7 @@ func (c *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
 			return 0, c.pollError(n)
 		}
 		if err := c.bell.wait(ctx, c.node.done); err != nil {
-			if err == ErrClosed {
+			if errors.Is(err, ErrClosed) {
 				err = c.errClosed
 			}
 			return 0, err

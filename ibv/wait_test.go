@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -154,7 +155,7 @@ func TestWaitAllocatesNothing(t *testing.T) {
 	go func() {
 		for range ask {
 			for bell.waiters.Load() == 0 {
-				time.Sleep(time.Microsecond)
+				runtime.Gosched()
 			}
 			if _, err := b.Post(); err != nil {
 				t.Error(err)
@@ -163,14 +164,18 @@ func TestWaitAllocatesNothing(t *testing.T) {
 			answer <- struct{}{}
 		}
 	}()
-	require.Zero(t, testing.AllocsPerRun(100, func() {
+	n := testing.AllocsPerRun(100, func() {
 		ask <- struct{}{}
 		if n, err := f.scq.Wait(ctx, wcs[:]); n != 1 || err != nil {
 			t.Fatal(n, err)
 		}
 		<-answer
-	}))
+	})
 	close(ask)
+	if asan { // package context allocates then
+		n--
+	}
+	require.Zero(t, n)
 }
 
 // TestPollAndCloseRace: Close under the hands of pollers, posters and waiters is

@@ -1,0 +1,5 @@
+//go:build asan
+
+package ibv
+
+const asan = true
