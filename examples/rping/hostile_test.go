@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 // peer, one for our code.
 func peers(t *testing.T) (client, server *cm.Conn) {
 	t.Helper()
+	t.Cleanup(func() { requireNothingLeft(t) })
 	ctx := within(t, patience)
 	l, err := cm.Listen(netip.MustParseAddrPort("10.1.0.1:0"), cm.ListenConfig{})
 	require.NoError(t, err)
@@ -34,6 +36,17 @@ func peers(t *testing.T) (client, server *cm.Conn) {
 	require.NoError(t, err)
 	require.NoError(t, <-dialed)
 	return client, server
+}
+
+// requireNothingLeft wants every queue and buffer closed. Devices are the
+// library's to keep open.
+func requireNothingLeft(t *testing.T) {
+	t.Helper()
+	for _, o := range ibv.Objects() {
+		for _, kind := range []string{"QP ", "CQ ", "PD ", "MR "} {
+			require.False(t, strings.HasPrefix(o.Name, kind), "left open: %s", o.Name)
+		}
+	}
 }
 
 func quiet(o options) *output { return &output{options: o, out: io.Discard, err: io.Discard} }
