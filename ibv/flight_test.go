@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/railbind/railbind/cgo/fakeverbs"
 )
 
 // The tests in this file ask when a memory region counts as in flight.
@@ -105,6 +107,92 @@ func TestBatchMovesOn(t *testing.T) {
 	require.NoError(t, second(s.Post()))
 	require.NoError(t, a.Close())
 	requireBusy(t, b, f.qp)
+}
+
+// TestRangeInFlight: a region is not held by requests of its batch that were
+// not posted.
+func TestRangeInFlight(t *testing.T) {
+	f := newBench(t, benchConfig{})
+	f.fqp.Hold(true)
+	a, b := f.mr(t, 64, LocalWrite), f.mr(t, 65, LocalWrite)
+	s := sendBatch(t, f.qp, BatchConfig{Requests: 2})
+	require.NoError(t, s.Send(0, a.SGE(0, 8)))
+	require.NoError(t, s.Send(1, b.SGE(0, 8)))
+	require.NoError(t, second(s.PostRange(1, 1)))
+	requireBusy(t, b, f.qp)
+	require.NoError(t, a.Close())
+}
+
+// TestAfterRefusedPost: what the provider did not take leaves no trace in the
+// accounts of what comes after.
+func TestAfterRefusedPost(t *testing.T) {
+	for _, recv := range []bool{false, true} {
+		for _, accepted := range []int{0, 1} {
+			f := newBench(t, benchConfig{})
+			f.fqp.Hold(true)
+			a, b, c := f.mr(t, 64, LocalWrite), f.mr(t, 65, LocalWrite), f.mr(t, 66, LocalWrite)
+			s, r := sendBatch(t, f.qp, BatchConfig{Requests: 4}), recvBatch(t, f.qp, BatchConfig{Requests: 4})
+			for i := range 4 {
+				require.NoError(t, s.Send(i, a.SGE(0, 8)))
+				require.NoError(t, r.Recv(i, a.SGE(0, 8)))
+			}
+			batch, one, cq := s.Post, func(m *MR) error { return f.qp.PostSend(SendWR{SGEs: []SGE{m.SGE(0, 8)}}) }, f.scq
+			if recv {
+				batch, one, cq = r.Post, func(m *MR) error { return f.qp.PostRecv(RecvWR{SGEs: []SGE{m.SGE(0, 8)}}) }, f.rcq
+			}
+			f.fqp.Fail(recv, accepted, syscall.EIO, false)
+			n, err := batch()
+			require.ErrorIs(t, err, syscall.EIO)
+			require.Equal(t, accepted, n)
+			require.NoError(t, one(b))
+			require.NoError(t, one(c))
+			require.Equal(t, accepted+1, f.fqp.Complete(recv, accepted+1, 0, 0, 0))
+			require.Len(t, drain(t, cq), accepted+1)
+			require.NoError(t, a.Close(), "recv %v accepted %d", recv, accepted)
+			require.NoError(t, b.Close(), "recv %v accepted %d", recv, accepted)
+			requireBusy(t, c, f.qp)
+		}
+	}
+}
+
+// TestManyQueuePairs: one CQ finds the queue pair of each completion, while
+// others come and go.
+func TestManyQueuePairs(t *testing.T) {
+	f := newBench(t, benchConfig{depth: 128})
+	rnd := rand.New(rand.NewPCG(1, 2))
+	type member struct {
+		qp   *QP
+		fake *fakeverbs.QP
+		mr   *MR
+	}
+	live := map[uint32]member{}
+	for range 2000 {
+		num := rnd.Uint32N(64) * 0x10001 & 0xffffff // numbers that collide in a small table
+		if m, ok := live[num]; ok {
+			if rnd.IntN(3) == 0 {
+				require.NoError(t, m.qp.Close())
+				require.NoError(t, m.mr.Close())
+				delete(live, num)
+				continue
+			}
+			require.NoError(t, m.qp.PostSend(SendWR{SGEs: []SGE{m.mr.SGE(0, 8)}}))
+			require.Equal(t, 1, m.fake.Complete(false, 1, 0, 0, 0))
+			wcs := drain(t, f.scq)
+			require.Len(t, wcs, 1)
+			require.Equal(t, num, wcs[0].QPNum())
+			require.NoError(t, m.mr.retire(), "QP %#x: the completion went to no account", num)
+			m.mr.reopen()
+			continue
+		}
+		qp, fake := f.newQP(t, f.scq, f.rcq, f.fscq, f.frcq, num, QPConfig{MaxSend: 4, MaxRecv: 4})
+		qp.Track(QPRTS, 1, 1)
+		fake.Hold(true)
+		live[num] = member{qp, fake, newMR(f.pd, make([]byte, 64), LocalWrite, 1, 2, f.gone, nil)}
+	}
+	for _, m := range live {
+		require.NoError(t, m.qp.Close())
+		require.NoError(t, m.mr.Close())
+	}
 }
 
 // TestBusyAfterErrors: what a flushed queue still holds, with the queues on two

@@ -44,6 +44,24 @@ func TestWaitFindsWhatIsThere(t *testing.T) {
 	require.True(t, f.fscq.Armed())
 }
 
+// TestArmRace: a completion that comes in between the first look and arming is
+// returned, though no event will ever tell of it.
+func TestArmRace(t *testing.T) {
+	f := newBench(t, benchConfig{})
+	withBell(f.scq)
+	f.fqp.Hold(true)
+	m := f.mr(t, 64, LocalWrite)
+	require.NoError(t, f.qp.PostSend(SendWR{ID: 4, SGEs: []SGE{m.SGE(0, 8)}}))
+	f.fscq.CompleteOnArm(f.fqp)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	var wcs [2]WC
+	n, err := f.scq.Wait(ctx, wcs[:])
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.Equal(t, uint64(4), wcs[0].ID())
+}
+
 // TestWaitersPassTheBell: one notification, several waiters and more completions
 // than one of them takes: each gets its own.
 func TestWaitersPassTheBell(t *testing.T) {

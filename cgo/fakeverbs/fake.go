@@ -35,7 +35,7 @@ func (d *Device) PD() cgo.PD { return cgo.PDAt(unsafe.Pointer(&d.p.pd)) }
 // Free frees the device.
 func (d *Device) Free() { C.rb_fake_device_free(d.p) }
 
-// CQ is a fake completion queue, of one queue pair.
+// CQ is a fake completion queue.
 type CQ struct{ p *C.struct_rb_fake_cq }
 
 // NewCQ makes a CQ with room for size completions, rounded up to a power of two.
@@ -49,6 +49,10 @@ func (c *CQ) FailPoll(n int) { c.p.poll_result = C.int(n) }
 
 // FailNotify makes arming return n.
 func (c *CQ) FailNotify(n syscall.Errno) { c.p.notify_result = C.int(n) }
+
+// CompleteOnArm lets q's oldest send complete the next time the CQ is armed, just
+// before it is.
+func (c *CQ) CompleteOnArm(q *QP) { c.p.late = q.p }
 
 // Armed reports whether the CQ was ever armed.
 func (c *CQ) Armed() bool { return c.p.armed != 0 }

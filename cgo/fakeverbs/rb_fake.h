@@ -17,9 +17,12 @@ struct rb_fake_wqe {
 struct rb_fake_cqe {
 	uint32_t index, qpn, byte_len, imm;
 	uint32_t status, opcode, vendor_err, flags;
-	uint64_t pad[3];
+	uint64_t qp; /* a driver looks it up by its number */
+	uint64_t pad[2];
 	uint32_t recv, owner;
 } __attribute__((aligned(64)));
+
+struct rb_fake_qp;
 
 struct rb_fake_cq {
 	struct ibv_cq cq;
@@ -28,6 +31,7 @@ struct rb_fake_cq {
 	uint32_t mask, armed, overrun;
 	int poll_result; /* negative: what poll returns */
 	int notify_result;
+	struct rb_fake_qp *late; /* completes its oldest send when the CQ is armed */
 };
 
 struct rb_fake_queue {
