@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/railbind/railbind/cm/policy"
 	"github.com/railbind/railbind/ibv"
 )
 
@@ -244,4 +245,15 @@ func (c *Conn) Close() error {
 		return c.err
 	}
 	return errors.Join(c.err, c.pd.Close())
+}
+
+// abandon closes a connection that did not come to be. iWARP's kernel code does
+// not let go of an id before its TCP peer has answered or its own 10 s are over,
+// and the caller's deadline is past: that wait is left to the background.
+func (c *Conn) abandon() {
+	if c.id.transport() == policy.IWARP {
+		go c.Close()
+		return
+	}
+	c.Close()
 }

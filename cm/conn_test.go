@@ -99,7 +99,8 @@ func TestPairConnectionsOf64Clients(t *testing.T) {
 	needTopo(t, "pair")
 	const clients, rounds = 64, 20
 	l := listen(t, "10.1.0.1:0", ListenConfig{})
-	ctx := within(t, 4*time.Minute)
+	ctx, cancel := context.WithCancelCause(within(t, 4*time.Minute))
+	defer cancel(nil)
 	var wg sync.WaitGroup
 	errs := make(chan error, 2*clients)
 	for range clients {
@@ -161,11 +162,13 @@ func TestPairConnectionsOf64Clients(t *testing.T) {
 			}()
 		}()
 	}
-	wg.Wait()
-	close(errs)
+	go func() { wg.Wait(); close(errs) }()
 	for err := range errs {
-		require.NoError(t, err)
+		if err != nil {
+			cancel(err) // the first one says why the others fail
+		}
 	}
+	require.NoError(t, context.Cause(ctx))
 }
 
 func TestPairPrivateData(t *testing.T) {

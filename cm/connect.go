@@ -2,7 +2,9 @@ package cm
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/railbind/railbind/cgo"
@@ -31,7 +33,13 @@ func (id *ID) Connect(ctx context.Context, p ConnParam) error {
 	if err := id.advance(op, StateRouteResolved, StateConnecting); err != nil {
 		return err
 	}
-	return id.establish(ctx, op, func(h cgo.ID) error { return h.Connect(param, p.PrivateData) })
+	return id.establish(ctx, op, func(h cgo.ID) error {
+		err := h.Connect(param, p.PrivateData)
+		if errors.Is(err, syscall.ECONNREFUSED) { // iWARP's TCP connect tells at once
+			err = fmt.Errorf("%w: %w", ErrConnRefused, err)
+		}
+		return err
+	})
 }
 
 // Accept answers the connection request behind an id that a listener gave, and
@@ -110,7 +118,9 @@ func (id *ID) checkEstablished(info cgo.IDInfo) error {
 	}
 	qp.Track(ibv.QPRTS, attr.MaxRdAtomic, attr.MaxDestRdAtomic)
 	view := id.kernelView(info)
-	view.Port = attr.Port
+	if view.Transport != policy.IWARP { // whose QP knows no port
+		view.Port = attr.Port
+	}
 	var row policy.GIDRow
 	if view.Transport == policy.RoCE {
 		e, err := id.Context().QueryGID(attr.Port, attr.AH.SGIDIndex)

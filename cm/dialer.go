@@ -125,7 +125,7 @@ func (d *Dialer) dialOnce(ctx context.Context, dst netip.AddrPort) (*Conn, error
 		return nil, &OpError{Op: "dial", Local: id.LocalAddr(), Remote: dst, Device: id.Binding().Device, Err: err}
 	}
 	if err := id.Connect(ctx, d.Param); err != nil {
-		c.Close()
+		c.abandon()
 		return nil, err
 	}
 	return c, nil

@@ -35,7 +35,7 @@ var (
 	// ErrConnRefused: nobody listens there; reject status 8 (ECONNREFUSED).
 	ErrConnRefused error = &sentinel{"nobody listens on that address and port", syscall.ECONNREFUSED}
 	// ErrRejected: the peer's program, or a failed accept, said no; reject
-	// status 28 (ECONNREFUSED).
+	// status 28, or for iWARP a reset of the TCP connection (ECONNREFUSED).
 	ErrRejected error = &sentinel{"the peer rejected the connection", syscall.ECONNREFUSED}
 	// ErrStale: the peer still remembers an older connection of this QP
 	// number; reject status 10, worth a retry (ECONNRESET).
@@ -68,23 +68,23 @@ const (
 )
 
 func (e *RejectError) Error() string {
-	if s := e.Unwrap(); s != nil {
-		return fmt.Sprintf("rejected: %v (status %d)", s, e.Status)
-	}
-	return fmt.Sprintf("rejected with status %d", e.Status)
+	return fmt.Sprintf("rejected: %v (status %d)", e.sentinel(), e.Status)
 }
 
-// Unwrap gives the sentinel of the reason code.
-func (e *RejectError) Unwrap() error {
-	switch {
-	case e.Status == rejectNoListener:
+// Unwrap gives the sentinel of the reason code, and iWARP's errno.
+func (e *RejectError) Unwrap() []error {
+	if e.Status < 0 {
+		return []error{e.sentinel(), syscall.Errno(-e.Status)}
+	}
+	return []error{e.sentinel()}
+}
+
+func (e *RejectError) sentinel() error {
+	switch e.Status {
+	case rejectNoListener, -int(syscall.ECONNREFUSED):
 		return ErrConnRefused
-	case e.Status == rejectStale:
+	case rejectStale:
 		return ErrStale
-	case e.Status == rejectConsumer:
-		return ErrRejected
-	case e.Status < 0: // iWARP: the TCP connection's errno
-		return syscall.Errno(-e.Status)
 	}
 	return ErrRejected
 }

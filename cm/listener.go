@@ -118,7 +118,7 @@ func (r *Request) Accept(ctx context.Context, cfg AcceptConfig) (*Conn, error) {
 		return nil, err
 	}
 	if err := r.id.Accept(ctx, cfg.Param); err != nil {
-		c.Close()
+		c.abandon()
 		return nil, err
 	}
 	return c, nil
