@@ -115,12 +115,32 @@ func TestRangeInFlight(t *testing.T) {
 	f := newBench(t, benchConfig{})
 	f.fqp.Hold(true)
 	a, b := f.mr(t, 64, LocalWrite), f.mr(t, 65, LocalWrite)
-	s := sendBatch(t, f.qp, BatchConfig{Requests: 2})
-	require.NoError(t, s.Send(0, a.SGE(0, 8)))
-	require.NoError(t, s.Send(1, b.SGE(0, 8)))
-	require.NoError(t, second(s.PostRange(1, 1)))
+	s := sendBatch(t, f.qp, BatchConfig{Requests: 4})
+	for i, m := range []*MR{a, a, b, b} {
+		require.NoError(t, s.Send(i, m.SGE(0, 8)))
+	}
+	require.NoError(t, second(s.PostRange(3, 1)))
 	requireBusy(t, b, f.qp)
 	require.NoError(t, a.Close())
+}
+
+// TestLeftovers: completions of a queue pair that is closed are harmless.
+func TestLeftovers(t *testing.T) {
+	f := newBench(t, benchConfig{})
+	m := f.mr(t, 64, LocalWrite)
+	w := SendWR{ID: 1, SGEs: []SGE{m.SGE(0, 8)}}
+	require.NoError(t, f.qp.PostSend(w))
+	require.Len(t, drain(t, f.scq), 1)
+	require.NoError(t, f.qp.PostSend(w))
+	f.fqp.Hold(true)
+	require.NoError(t, f.qp.PostSend(w))
+	f.fqp.Complete(false, 1, int(WCFlushErr), 0, 0)
+	require.NoError(t, f.qp.Close())
+	wcs := drain(t, f.scq)
+	require.Len(t, wcs, 2)
+	require.NoError(t, wcs[0].Err())
+	require.ErrorIs(t, wcs[1].Err(), WCFlushErr)
+	require.Equal(t, UnknownQueue, wcs[1].Queue())
 }
 
 // TestAfterRefusedPost: what the provider did not take leaves no trace in the
@@ -135,6 +155,9 @@ func TestAfterRefusedPost(t *testing.T) {
 			for i := range 4 {
 				require.NoError(t, s.Send(i, a.SGE(0, 8)))
 				require.NoError(t, r.Recv(i, a.SGE(0, 8)))
+				if i > 0 && i < 3 {
+					s.SetFlags(i, Unsignaled)
+				}
 			}
 			batch, one, cq := s.Post, func(m *MR) error { return f.qp.PostSend(SendWR{SGEs: []SGE{m.SGE(0, 8)}}) }, f.scq
 			if recv {
