@@ -34,9 +34,10 @@ func (b *Buffer) life() *node {
 	return b.node
 }
 
-// Bytes is the memory. It must not be used after Close.
+// Bytes is the memory, nil once the buffer is closed. Slices taken before must
+// not be used after Close: the memory is unmapped.
 func (b *Buffer) Bytes() []byte {
-	if b == nil {
+	if b.life().gone() {
 		return nil
 	}
 	return b.mem

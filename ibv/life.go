@@ -78,6 +78,19 @@ func (n *node) enter(op string) error {
 	return nil
 }
 
+// gone reports whether the object is closed, or never was one.
+func (n *node) gone() bool {
+	if n == nil {
+		return true
+	}
+	select {
+	case <-n.done:
+		return true
+	default:
+		return false
+	}
+}
+
 func (n *node) leave() {
 	if n.calls.Add(-1) == closing {
 		select {

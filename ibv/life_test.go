@@ -227,6 +227,8 @@ func TestNilAndClosed(t *testing.T) {
 			}
 		}
 	}
+	require.Nil(t, m.Bytes())
+	require.Nil(t, buf.Bytes())
 	require.ErrorIs(t, second(send.Post()), ErrClosed)
 	require.ErrorIs(t, f.qp.PostSend(SendWR{}), ErrClosed)
 	require.ErrorIs(t, f.qp.PostRecv(RecvWR{}), ErrClosed)

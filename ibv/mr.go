@@ -197,10 +197,11 @@ func (m *MR) reopen() {
 	}
 }
 
-// Bytes is the region's memory. It must not be used after Close where AllocMR
-// or a Buffer made it.
+// Bytes is the region's memory, nil once the region is closed. Where AllocMR or
+// a Buffer made it, slices taken before must not be used after Close: the memory
+// is unmapped.
 func (m *MR) Bytes() []byte {
-	if m == nil {
+	if m.life().gone() {
 		return nil
 	}
 	return m.mem
