@@ -132,7 +132,8 @@ func (c *Conn) Send(ctx context.Context, p []byte) error {
 // Recv takes the next message into p and returns its length. Where p is too
 // small it returns io.ErrShortBuffer and the length that is needed, and the
 // message stays. After the end of the connection it first returns the messages
-// that had arrived, then ErrDisconnected.
+// that had arrived, then ErrDisconnected; with an *ibv.WCError where this end
+// knows a cause, such as a message of the peer over QueueConfig.MaxMessage.
 func (c *Conn) Recv(ctx context.Context, p []byte) (int, error) {
 	m, err := c.mover()
 	n := 0

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"os"
 	"runtime"
@@ -169,6 +170,38 @@ func TestPairConnectionsOf64Clients(t *testing.T) {
 		}
 	}
 	require.NoError(t, context.Cause(ctx))
+}
+
+// A message over the receiver's buffers ends the connection, and says why.
+func TestPairMessageTooLong(t *testing.T) {
+	needTopo(t, "pair")
+	client, server := pairUp(t, "10.1.0.1:0",
+		Dialer{LocalAddr: ap("10.1.0.1:0"), Queues: QueueConfig{MaxMessage: 8192}},
+		AcceptConfig{Queues: QueueConfig{MaxMessage: 1024}})
+	ctx := within(t, time.Minute)
+	require.ErrorIs(t, server.Send(ctx, make([]byte, 1025)), syscall.EMSGSIZE, "refused before it is posted")
+	require.Error(t, client.Send(ctx, make([]byte, 2000)))
+	_, err := server.Recv(ctx, make([]byte, 8192))
+	require.ErrorIs(t, err, ErrDisconnected)
+	var wc *ibv.WCError
+	require.ErrorAs(t, err, &wc)
+	require.NotEqual(t, ibv.WCFlushErr, wc.Status)
+	require.Equal(t, server.QP().Num(), wc.QPNum)
+}
+
+// What does not fit the caller's buffer waits for a larger one.
+func TestPairShortBuffer(t *testing.T) {
+	needTopo(t, "pair")
+	client, server := pairUp(t, "10.1.0.1:0", Dialer{LocalAddr: ap("10.1.0.1:0")}, AcceptConfig{})
+	ctx := within(t, time.Minute)
+	require.NoError(t, client.Send(ctx, []byte("railbind")))
+	n, err := server.Recv(ctx, make([]byte, 4))
+	require.ErrorIs(t, err, io.ErrShortBuffer)
+	require.Equal(t, 8, n)
+	buf := make([]byte, n)
+	n, err = server.Recv(ctx, buf)
+	require.NoError(t, err)
+	require.Equal(t, "railbind", string(buf[:n]))
 }
 
 func TestPairPrivateData(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/railbind/railbind/cgo"
+	"github.com/railbind/railbind/cm/policy"
 	"github.com/railbind/railbind/ibv"
 )
 
@@ -168,7 +169,11 @@ func (e *OpError) Error() string {
 		b.WriteString(" on " + e.Device)
 	}
 	b.WriteString(": ")
-	b.WriteString(e.Err.Error())
+	if refusal, ok := e.Err.(*policy.Error); ok { // the addresses stand here already
+		b.WriteString(refusal.Explain())
+	} else {
+		b.WriteString(e.Err.Error())
+	}
 	return b.String()
 }
 

@@ -3,6 +3,7 @@ package cm
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -33,6 +34,7 @@ type mover struct {
 	mu      sync.Mutex
 	posted  int           // receives in the queue
 	over    bool          // the queue pair is in error: no receive is posted again
+	cause   error         // the first completion in error that is no flush
 	drained chan struct{} // closed when over and no message can arrive any more
 	dry     bool
 
@@ -215,9 +217,8 @@ func (m *mover) run(ctx context.Context) {
 
 func (m *mover) complete(wc *ibv.WC) {
 	id := wc.ID()
-	if !wc.OK() && m.fault != nil {
-		m.fault()
-		m.fault = nil
+	if !wc.OK() {
+		m.failed(wc.Err())
 	}
 	if id&recvFlag != 0 {
 		m.received(int(id&^recvFlag), wc)
@@ -243,6 +244,30 @@ func (m *mover) complete(wc *ibv.WC) {
 		return
 	}
 	s.result <- wc.Err()
+}
+
+// failed notes why the queue pair is in error, and tells the connection.
+func (m *mover) failed(err error) {
+	m.mu.Lock()
+	if m.cause == nil && !errors.Is(err, ibv.WCFlushErr) {
+		m.cause = err
+	}
+	fault := m.fault
+	m.fault = nil
+	m.mu.Unlock()
+	if fault != nil {
+		fault()
+	}
+}
+
+// lost is the end of the connection with what this end knows of its cause.
+func (m *mover) lost() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.cause != nil {
+		return fmt.Errorf("%w: %w", ErrDisconnected, m.cause)
+	}
+	return ErrDisconnected
 }
 
 // received hands a message on. A receive that failed is the end of the queue
@@ -304,7 +329,7 @@ func (m *mover) do(ctx context.Context, set func(slot int, b *ibv.SendBatch) err
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-m.drained:
-			return ErrDisconnected
+			return m.lost()
 		case <-m.ended:
 			return ErrClosed
 		}
@@ -336,7 +361,7 @@ func (m *mover) do(ctx context.Context, set func(slot int, b *ibv.SendBatch) err
 	case <-m.ended:
 		return ErrClosed
 	case <-m.drained:
-		return ErrDisconnected
+		return m.lost()
 	default:
 		return ctx.Err()
 	}
@@ -405,7 +430,7 @@ func (m *mover) next(ctx context.Context) (arrival, error) {
 	case a := <-m.arrived:
 		return a, nil
 	case <-m.drained:
-		err = ErrDisconnected
+		err = m.lost()
 	case <-m.ended:
 		err = ErrClosed
 	case <-ctx.Done():

@@ -109,20 +109,30 @@ func (e *Error) Error() string {
 	case e.Dst.Addr().IsValid():
 		b.WriteString(" to " + addrText(e.Dst))
 	}
-	fmt.Fprintf(&b, ": %v (%s): %s", e.Sentinel, ErrnoName(e.Errno), e.Reason)
-	if e.Binding.State != Unbound {
-		fmt.Fprintf(&b, "; the id is %s", e.Binding)
-	}
-	for i, r := range e.Routes {
-		if i == 0 {
-			b.WriteString("; routes")
-		} else {
-			b.WriteString(",")
-		}
-		fmt.Fprintf(&b, " [%s]", r)
-	}
+	return b.String() + ": " + e.Explain()
+}
+
+// Explain is Error without operation and addresses: what is wrong, what to do
+// about it, and then what was seen.
+func (e *Error) Explain() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v (%s): %s", e.Sentinel, ErrnoName(e.Errno), e.Reason)
 	if e.Remedy != "" {
-		b.WriteString("; " + e.Remedy)
+		b.WriteString("; to mend it: " + e.Remedy)
+	}
+	var seen []string
+	if e.Binding.State != Unbound {
+		seen = append(seen, "the id is "+e.Binding.String())
+	}
+	if len(e.Routes) > 0 {
+		routes := make([]string, len(e.Routes))
+		for i, r := range e.Routes {
+			routes[i] = "[" + r.String() + "]"
+		}
+		seen = append(seen, "routes "+strings.Join(routes, ", "))
+	}
+	if len(seen) > 0 {
+		b.WriteString("; seen: " + strings.Join(seen, "; "))
 	}
 	return b.String()
 }
