@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -425,6 +426,7 @@ func TestPairGarbageCollection(t *testing.T) {
 			a, b := newPair(t, endConfig{})
 			const n, size = 64, 512
 			before := len(Objects())
+			var dereg func() error // the handle alone
 			mem := func() uintptr {
 				var m *MR
 				var err error
@@ -440,6 +442,7 @@ func TestPairGarbageCollection(t *testing.T) {
 				}
 				require.NoError(t, second(batch.Post()))
 				require.ErrorIs(t, m.Close(), ErrBusy)
+				dereg = m.destroy
 				return uintptr(m.Addr())
 			}()
 			var garbage [][]byte
@@ -465,19 +468,15 @@ func TestPairGarbageCollection(t *testing.T) {
 				}
 			}
 			require.Len(t, Objects(), before+1)
-			// Nobody can close the region but by the tree. The kernel's side of it
-			// ends with the process.
+			// Nobody can close the region but by the tree.
 			for c := range b.pd.node.children {
 				if k, ok := c.keep.(backing); ok && uintptr(unsafe.Pointer(unsafe.SliceData(k.mem))) == mem {
-					require.NoError(t, c.close(k.free))
+					require.NoError(t, c.close(func() error { return errors.Join(dereg(), k.free()) }))
 				}
 			}
-			b.pd.destroy, b.ctx.destroy = b.gone, b.gone
 		})
 	}
 }
-
-func (e *end) gone() error { return nil }
 
 // TestPairBusy: a region is busy until the completion of its request was polled.
 func TestPairBusy(t *testing.T) {
