@@ -149,7 +149,15 @@ func knownDevices(links []route.RDMALink) ([]*device, error) {
 // process can open. A device that goes away meanwhile is left out.
 func rdmaPorts(nl *route.Handle) ([]policy.RDMAPort, error) {
 	links, err := nl.RDMALinks()
+	if errors.Is(err, errors.ErrUnsupported) {
+		return nil, fmt.Errorf("%w: %w", ibv.ErrNoRDMA, err)
+	}
 	if err != nil {
+		return nil, err
+	}
+	if len(links) == 0 {
+		// Opening the netlink socket loads ib_core: no links may mean no RDMA.
+		_, err := ibv.Devices()
 		return nil, err
 	}
 	devs, err := knownDevices(links)

@@ -220,13 +220,13 @@ func TestPairKilledPeer(t *testing.T) {
 func TestPairStoppedPeer(t *testing.T) {
 	needTopo(t, "pair")
 	srv, at := server(t, "10.1.0.1", "-timeout 1h")
-	cl := ours(t, fmt.Sprintf("-c -json -timeout 1s -a 10.1.0.1 -p %d", at.Port()))
+	cl := ours(t, fmt.Sprintf("-c -json -timeout 5s -a 10.1.0.1 -p %d", at.Port()))
 	cl.says(" rounds")
 	srv.signal(syscall.SIGSTOP)
 	cl.wantStatus(statusFailed)
 	r := oneLine(t, cl.out.String())
 	require.Positive(t, r.Rounds)
-	require.Contains(t, r.Message, "no answer within 1s")
+	require.Contains(t, r.Message, "no answer within 5s")
 	srv.signal(syscall.SIGCONT)
 }
 
