@@ -21,9 +21,13 @@ type ID struct{ p *C.struct_rdma_cm_id }
 type DeviceList struct{ p **C.struct_ibv_context }
 
 // IsNil reports whether the handle names no object.
-func (h EventChannel) IsNil() bool { return h.p == nil }
-func (h ID) IsNil() bool           { return h.p == nil }
-func (h DeviceList) IsNil() bool   { return h.p == nil }
+func (ch EventChannel) IsNil() bool { return ch.p == nil }
+
+// IsNil reports whether the handle names no object.
+func (id ID) IsNil() bool { return id.p == nil }
+
+// IsNil reports whether the handle names no object.
+func (l DeviceList) IsNil() bool { return l.p == nil }
 
 // CreateEventChannel opens an event channel with a non-blocking descriptor.
 //

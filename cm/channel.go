@@ -160,7 +160,7 @@ func (c *EventChannel) dispatch(ev *cgo.Event) {
 		child := c.adopt(id, ev)
 		if child == nil {
 			ev.NewID.SetCookie(0)
-			go ev.NewID.Destroy() // it may block, and the pump must not
+			go func() { _ = ev.NewID.Destroy() }() // it may block, and the pump must not
 		}
 		return
 	}

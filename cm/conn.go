@@ -46,7 +46,7 @@ type Resources struct {
 	Prepare func(*ibv.QP) error
 }
 
-// ErrOwnQueues: Send, Recv, Read or Write on a Conn that was made with Resources.
+// ErrOwnQueues is the answer to Send, Recv, Read or Write on a Conn that was made with Resources.
 var ErrOwnQueues = errors.New("the connection's queues are the caller's own: use QP and CQs")
 
 // closeLinger bounds how long Close waits for the peer to acknowledge the end.
@@ -110,7 +110,7 @@ func (c *Conn) makeResources() (err error) {
 	}
 	c.qp, err = c.id.CreateQP(c.pd, c.m.qpConfig())
 	if err == nil {
-		err = c.m.start(c.qp, c.id.Done(), func() { go c.id.Disconnect() })
+		err = c.m.start(c.qp, c.id.Done(), func() { go func() { _ = c.id.Disconnect() }() })
 	}
 	if err != nil {
 		return errors.Join(err, c.qp.Close(), c.m.close(), c.pd.Close())

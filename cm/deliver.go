@@ -31,7 +31,7 @@ func (id *ID) deliver(ev *cgo.Event) {
 		id.acks.Add(1)
 		go func() {
 			defer id.acks.Done()
-			id.call(cgo.ID.Disconnect)
+			_ = id.call(cgo.ID.Disconnect)
 		}()
 	case cgo.EventDeviceRemoval:
 		id.handOver(ev)

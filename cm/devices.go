@@ -283,7 +283,7 @@ func sharedChannel(ctx *ibv.Context) (ch *ibv.CompChannel, done func(), err erro
 		u.users--
 		if u.users == 0 {
 			delete(channels.by, ctx)
-			u.ch.Close()
+			_ = u.ch.Close() // it has no children left to refuse for
 		}
 	}, nil
 }

@@ -169,6 +169,7 @@ func (e *OpError) Error() string {
 		b.WriteString(" on " + e.Device)
 	}
 	b.WriteString(": ")
+	//nolint:errorlint // a wrapped refusal has a text of its own around it
 	if refusal, ok := e.Err.(*policy.Error); ok { // the addresses stand here already
 		b.WriteString(refusal.Explain())
 	} else {

@@ -70,7 +70,7 @@ func (h *host) release() {
 		return
 	}
 	delete(hosts.byNS, h.ns)
-	h.Close()
+	_ = h.Close()
 }
 
 // Host answers what package policy asks about this machine, in the network

@@ -18,7 +18,6 @@ type mover struct {
 	mr   *ibv.MR // SendDepth buffers, then RecvDepth buffers
 	cq   *ibv.CQ
 	done func() // gives the completion channel back
-	qp   *ibv.QP
 
 	free    chan int       // send slots that are free
 	sends   []sending      // by slot

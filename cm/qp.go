@@ -49,7 +49,7 @@ func (id *ID) CreateQP(pd *ibv.PD, cfg ibv.QPConfig) (*ibv.QP, error) {
 	}
 	id.mu.Unlock()
 	if closing {
-		qp.Close()
+		_ = qp.Close()
 		return nil, id.fail(op, ErrClosed)
 	}
 	return qp, nil

@@ -2,7 +2,6 @@ package cm
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/netip"
 	"os"
@@ -49,10 +48,8 @@ func TestErrorsMatchSentinelAndErrno(t *testing.T) {
 }
 
 func TestTimeoutsAreNetErrors(t *testing.T) {
-	var ne net.Error
-	err := error(&OpError{Op: "connect", Err: &TimeoutError{Phase: "connect", After: time.Second, cause: context.DeadlineExceeded}})
-	require.ErrorAs(t, err, new(*OpError))
-	require.True(t, errors.As(err, &ne) || err.(*OpError).Timeout())
+	err := &OpError{Op: "connect", Err: &TimeoutError{Phase: "connect", After: time.Second, cause: context.DeadlineExceeded}}
+	require.True(t, err.Timeout())
 	require.False(t, (&OpError{Err: &TimeoutError{cause: context.Canceled}}).Timeout())
 	require.False(t, (&OpError{Err: ErrConnRefused}).Timeout())
 }
@@ -99,7 +96,7 @@ func TestSlotsTellOldIDsFromNew(t *testing.T) {
 	}
 	require.Len(t, c.slots, 1)
 	c.slots[0].gen = ^uint32(0)
-	c.unregister(uint64(c.slots[0].gen)<<32 | 0)
+	c.unregister(uint64(c.slots[0].gen) << 32)
 	cookie, err := c.register(&ID{})
 	require.NoError(t, err)
 	require.NotZero(t, cookie, "a context that nobody set finds nobody")
