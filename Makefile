@@ -9,7 +9,7 @@ LINT    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
 export GOFLAGS ?= -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test unit guest-test race asan cgocheck lint bench image-test clean packages
+.PHONY: help build demo test unit guest-test race asan cgocheck fuzz lint bench image-test clean packages
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ asan: build ## run the guest tests under the address sanitizer
 
 cgocheck: build ## run the guest tests with GOEXPERIMENT=cgocheck2
 	@ci/guest-test -cgocheck2
+
+fuzz: ## fuzz the rule for a minute
+	go test -run '^$$' -fuzz FuzzDecide -fuzztime 60s ./cm/policy
 
 lint: packages ## check the style of Go and shell
 	@ci/packages lint
