@@ -111,6 +111,9 @@ func (e *noRDMAError) Error() string {
 	if e.cause == nil {
 		return "there is no RDMA device in this network namespace"
 	}
+	if errors.Is(e.cause, ibv.ErrNoRDMA) {
+		return e.cause.Error()
+	}
 	return fmt.Sprintf("no RDMA here: %v", e.cause)
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// needNoRDMA says which machine a test is for: the guest `bare`, or one without
-// RDMA anyway.
+// needNoRDMA says which machine a test is for: the guests `bare` and `none`, or
+// one without RDMA anyway.
 func needNoRDMA(t *testing.T) {
 	t.Helper()
 	if devices, err := os.ReadDir("/sys/class/infiniband"); err == nil && len(devices) > 0 {
@@ -21,6 +21,7 @@ func needNoRDMA(t *testing.T) {
 
 func TestNoRDMA(t *testing.T)     { testNoRDMA(t) }
 func TestBareNoRDMA(t *testing.T) { testNoRDMA(t) }
+func TestNoneNoRDMA(t *testing.T) { testNoRDMA(t) }
 
 // Without RDMA nothing is decided, whatever is asked, and the routes are still
 // told.

@@ -11,8 +11,8 @@ import (
 	"github.com/railbind/railbind/ibv"
 )
 
-// needNoRDMA says which machine a test is for: the guest `bare`, or one without
-// RDMA anyway.
+// needNoRDMA says which machine a test is for: the guests `bare` and `none`, or
+// one without RDMA anyway.
 func needNoRDMA(t *testing.T) {
 	t.Helper()
 	if devices, err := os.ReadDir("/sys/class/infiniband"); err == nil && len(devices) > 0 {
@@ -23,6 +23,7 @@ func needNoRDMA(t *testing.T) {
 
 func TestNoRDMA(t *testing.T)     { testNoRDMA(t) }
 func TestBareNoRDMA(t *testing.T) { testNoRDMA(t) }
+func TestNoneNoRDMA(t *testing.T) { testNoRDMA(t) }
 
 // Without RDMA both roles say so, at once and in both forms.
 func testNoRDMA(t *testing.T) {

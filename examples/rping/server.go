@@ -57,6 +57,9 @@ func addressOf(device string, family netip.Addr) (netip.Addr, error) {
 		return family, err
 	}
 	defer h.Close()
+	if ports, err := h.RDMAPorts(); err == nil && len(ports) == 0 {
+		return family, fmt.Errorf("%w: there is no RDMA device (rdma link)", ibv.ErrNoRDMA)
+	}
 	return policy.PickLocal(h, device, family)
 }
 
