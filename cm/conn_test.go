@@ -248,13 +248,13 @@ func TestPairAcceptDataTooLong(t *testing.T) {
 	needTopo(t, "pair")
 	l := listen(t, "10.1.0.1:0", ListenConfig{})
 	ctx := within(t, time.Minute)
-	dialed := make(chan error, 1)
+	dialed, over := make(chan error, 1), make(chan struct{})
+	defer close(over)
 	go func() {
 		c, err := (&Dialer{LocalAddr: ap("10.1.0.1:0")}).DialAddr(ctx, l.Addr())
 		dialed <- err
-		if err == nil {
-			c.Close()
-		}
+		<-over
+		c.Close()
 	}()
 	r, err := l.Accept(ctx)
 	require.NoError(t, err)
