@@ -209,3 +209,11 @@ func TestBareNoRDMA(t *testing.T) {
 	needTopo(t, "bare")
 	noRDMA(t)
 }
+
+// RDMA in the kernel, and no device.
+func TestNoneNoDevice(t *testing.T) {
+	needTopo(t, "none")
+	_, err := NewEventChannel()
+	require.ErrorIs(t, err, ibv.ErrNoRDMA)
+	require.ErrorContains(t, err, "no RDMA device")
+}
