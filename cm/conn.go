@@ -185,6 +185,10 @@ func (c *Conn) fail(op string, err error) error {
 	if c == nil {
 		return &OpError{Op: op, Err: err}
 	}
+	var wc *ibv.WCError
+	if errors.As(err, &wc) && !errors.Is(err, ErrDisconnected) {
+		err = fmt.Errorf("%w: %w", ErrDisconnected, err) // its queue pair is in error
+	}
 	if c.ending.Load() && !errors.Is(err, ErrClosed) {
 		err = fmt.Errorf("%w: %w", ErrClosed, err)
 	} else if over := c.id.Err(); over != nil && !errors.Is(err, over) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {

@@ -299,7 +299,7 @@ func (m *mover) send(ctx context.Context, p []byte) error {
 		return &MessageError{Got: len(p), Max: m.q.MaxMessage}
 	}
 	return m.do(ctx, func(slot int, b *ibv.SendBatch) error {
-		if len(p) <= m.q.MaxInline {
+		if len(p) <= m.q.MaxInline && m.q.MaxInline > 0 {
 			return b.SendInline(0, p)
 		}
 		copy(m.buffer(slot), p)
