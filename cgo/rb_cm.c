@@ -184,11 +184,13 @@ int rb_cm_listen(struct rdma_cm_id *id, int backlog)
 	return fold(rdma_listen(id, backlog));
 }
 
-// The length field of the C structure has eight bits: 256 must not become 0.
-static int to_param(struct rb_cm_conn conn, const void *data, int len,
-		    struct rdma_conn_param *out)
+// What connect and accept have in common. The length field of the C structure
+// has eight bits: 256 must not become 0; and librdmacm dereferences id->verbs
+// without a look.
+static int to_param(struct rdma_cm_id *id, struct rb_cm_conn conn,
+		    const void *data, int len, struct rdma_conn_param *out)
 {
-	if (len < 0 || len > UINT8_MAX)
+	if (len < 0 || len > UINT8_MAX || !id->verbs)
 		return -EINVAL;
 	memset(out, 0, sizeof(*out));
 	out->private_data = len ? data : NULL;
@@ -207,12 +209,10 @@ int rb_cm_connect(struct rdma_cm_id *id, struct rb_cm_conn conn,
 		  const void *data, int len)
 {
 	struct rdma_conn_param p;
-	int ret = to_param(conn, data, len, &p);
+	int ret = to_param(id, conn, data, len, &p);
 
 	if (ret)
 		return ret;
-	if (!id->verbs)
-		return -EINVAL;
 	errno = 0;
 	return fold(rdma_connect(id, &p));
 }
@@ -221,12 +221,10 @@ int rb_cm_accept(struct rdma_cm_id *id, struct rb_cm_conn conn,
 		 const void *data, int len)
 {
 	struct rdma_conn_param p;
-	int ret = to_param(conn, data, len, &p);
+	int ret = to_param(id, conn, data, len, &p);
 
 	if (ret)
 		return ret;
-	if (!id->verbs)
-		return -EINVAL;
 	errno = 0;
 	return fold(rdma_accept(id, &p));
 }
