@@ -28,6 +28,7 @@ type Handle struct {
 	rdma    *nl.SocketHandle // nil where the kernel has no RDMA
 	rdmaErr error            // why
 	netns   uint64
+	ns      *os.File // the namespace itself, nil where /proc is missing
 
 	mu     sync.Mutex // guards closed against calls in flight
 	closed bool
@@ -38,19 +39,29 @@ type Handle struct {
 //
 // A kernel without RDMA is no error here, but of RDMALinks.
 func Open() (*Handle, error) {
-	h := &Handle{}
-	var st unix.Stat_t
-	if err := unix.Stat(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()), &st); err == nil {
-		h.netns = st.Ino
-	}
+	h := &Handle{netns: threadNS()}
+	h.ns, _ = os.Open(threadNSPath())
 	var err error
 	if h.route, err = socket(unix.NETLINK_ROUTE); err != nil {
+		h.ns.Close()
 		return nil, fmt.Errorf("open a netlink route socket: %w", err)
 	}
 	if h.rdma, err = socket(unix.NETLINK_RDMA); err != nil {
 		h.rdma, h.rdmaErr = nil, fmt.Errorf("open an RDMA netlink socket: %w (no RDMA in this kernel: load ib_core): %w", err, errors.ErrUnsupported)
 	}
 	return h, nil
+}
+
+func threadNSPath() string { return fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()) }
+
+// threadNS returns the inode of the calling thread's network namespace, 0 where
+// /proc is missing.
+func threadNS() uint64 {
+	var st unix.Stat_t
+	if unix.Stat(threadNSPath(), &st) != nil {
+		return 0
+	}
+	return st.Ino
 }
 
 func socket(protocol int) (*nl.SocketHandle, error) {
@@ -77,6 +88,7 @@ func (h *Handle) Close() error {
 		return nil
 	}
 	h.closed = true
+	h.ns.Close()
 	h.route.Close()
 	if h.rdma != nil {
 		h.rdma.Close()

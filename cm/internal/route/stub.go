@@ -3,6 +3,7 @@
 package route
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -32,3 +33,6 @@ func (h *Handle) Addrs(int) ([]netip.Prefix, error)            { return nil, err
 func (h *Handle) RDMALinks() ([]RDMALink, error)               { return nil, errSystem }
 func (h *Handle) Neighbour(int, netip.Addr) (Neighbour, error) { return Neighbour{}, errSystem }
 func (h *Handle) Nudge(int, netip.Addr) error                  { return errSystem }
+func (h *Handle) Watch(context.Context) (<-chan struct{}, error) {
+	return nil, errSystem
+}
