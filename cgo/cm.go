@@ -225,6 +225,16 @@ func (id ID) CreateQP(pd PD, attr *QPInitAttr) (QP, error) {
 	return qp, nil
 }
 
+// MayHaveQP asks the kernel for what a QP of this id is set to first: EINVAL
+// where the id's connection is over before it began.
+//
+// Implements: int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_attr, int *qp_attr_mask)
+func (id ID) MayHaveQP() error {
+	enter()
+	defer leave()
+	return check("rdma_init_qp_attr", int(C.rb_cm_may_have_qp(id.p)))
+}
+
 // DestroyQP destroys the id's QP. It must not run beside Next of the channel's
 // reader, which may be moving the same QP.
 //

@@ -259,6 +259,15 @@ int rb_cm_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
 	return ret;
 }
 
+int rb_cm_may_have_qp(struct rdma_cm_id *id)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT };
+	int mask;
+
+	errno = 0;
+	return fold(rdma_init_qp_attr(id, &attr, &mask));
+}
+
 void rb_cm_destroy_qp(struct rdma_cm_id *id)
 {
 	if (id->qp)

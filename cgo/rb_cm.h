@@ -84,6 +84,7 @@ int rb_cm_reject(struct rdma_cm_id *id, const void *data, int len);
 int rb_cm_disconnect(struct rdma_cm_id *id);
 int rb_cm_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
 		    struct ibv_qp_init_attr *attr, struct ibv_qp **out);
+int rb_cm_may_have_qp(struct rdma_cm_id *id);
 void rb_cm_destroy_qp(struct rdma_cm_id *id);
 int rb_cm_set_option(struct rdma_cm_id *id, int level, int name,
 		     const void *val, int len);

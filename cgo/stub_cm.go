@@ -61,6 +61,7 @@ func (Context) Index() int { return -1 }
 func (ID) SetCookie(uint64)                       {}
 func (ID) Info() IDInfo                           { return IDInfo{DeviceIndex: -1} }
 func (ID) DestroyQP()                             {}
+func (ID) MayHaveQP() error                       { return unsupported("rdma_init_qp_attr") }
 func (ID) Destroy() error                         { return unsupported("rdma_destroy_id") }
 func (ID) Bind(SockAddr) error                    { return unsupported("rdma_bind_addr") }
 func (ID) ResolveAddr(_, _ SockAddr, _ int) error { return unsupported("rdma_resolve_addr") }

@@ -24,12 +24,15 @@ type EventChannel struct {
 	// id's QP then, which must not be destroyed under it.
 	fetch sync.Mutex
 
+	orphans sync.WaitGroup // requests that nobody can take, being destroyed
+
 	mu     sync.Mutex
 	slots  []slot
 	free   []uint32
 	live   int
 	closed bool
 	broken error // what ended the pump, if not Close
+	expire bool  // nobody will close it: the last id does
 }
 
 // slot is one place of the channel's table of ids. An event names slot and
@@ -81,7 +84,8 @@ func exists(file string) bool {
 	return err == nil
 }
 
-// Close ends the channel. It is refused with ErrBusy while ids live on it;
+// Close ends the channel. It is refused with ErrBusy while ids live on it, also
+// those that a Dialer has given up and that close in the background, as on iWARP;
 // closing twice, or a nil channel, is fine.
 //
 // Implements: void rdma_destroy_event_channel(struct rdma_event_channel *channel)
@@ -106,6 +110,7 @@ func (c *EventChannel) Close() error {
 	// File.Close waits for the pump's callback to return.
 	c.file.Close()
 	<-c.done
+	c.orphans.Wait()
 	c.reader.Free()
 	cgo.DestroyEventChannel(c.h)
 	return nil
@@ -167,7 +172,11 @@ func (c *EventChannel) dispatch(ev *cgo.Event) {
 		child := c.adopt(id, ev)
 		if child == nil {
 			ev.NewID.SetCookie(0)
-			go func() { _ = ev.NewID.Destroy() }() // it may block, and the pump must not
+			c.orphans.Add(1)
+			go func() { // it may block, and the pump must not
+				defer c.orphans.Done()
+				_ = ev.NewID.Destroy()
+			}()
 		}
 		return
 	}
@@ -211,6 +220,9 @@ func (c *EventChannel) unregister(cookie uint64) {
 	}
 	c.free = append(c.free, i)
 	c.live--
+	if c.live == 0 && c.expire {
+		go c.Close()
+	}
 }
 
 func (c *EventChannel) lookup(cookie uint64) *ID {
@@ -252,7 +264,18 @@ func channelOrDefault(c *EventChannel) (*EventChannel, error) {
 		if err != nil {
 			return nil, err
 		}
+		if d.c != nil {
+			d.c.closeWhenIdle()
+		}
 		d.c = n
 	}
 	return d.c, nil
+}
+
+// closeWhenIdle closes a channel that has no owner, now or with its last id.
+func (c *EventChannel) closeWhenIdle() {
+	c.mu.Lock()
+	c.expire = true
+	c.mu.Unlock()
+	_ = c.Close()
 }

@@ -55,8 +55,9 @@ const closeLinger = time.Second
 // Conn is a connection. Its methods may be called at once from many goroutines.
 //
 // Send and Recv move messages through buffers of the Conn's own, one copy on
-// either side; Read and Write move registered memory without a copy. QP is for
-// everything else; requests posted there complete where its CQs say.
+// either side; Read and Write move registered memory without a copy. Whoever
+// wants to post requests of their own brings the queues with Resources: on a QP
+// that the Conn made, their completions would be lost among its own.
 type Conn struct {
 	id *ID
 	pd *ibv.PD
@@ -110,7 +111,7 @@ func (c *Conn) makeResources() (err error) {
 	}
 	c.qp, err = c.id.CreateQP(c.pd, c.m.qpConfig())
 	if err == nil {
-		err = c.m.start(c.qp, c.id.Done(), func() { go func() { _ = c.id.Disconnect() }() })
+		err = c.m.start(c.qp, c.id.Done(), c.id.qpFailed)
 	}
 	if err != nil {
 		return errors.Join(err, c.qp.Close(), c.m.close(), c.pd.Close())
@@ -147,7 +148,8 @@ func (c *Conn) Recv(ctx context.Context, p []byte) (int, error) {
 }
 
 // Write copies local, a piece of memory registered with PD, to the peer's
-// memory. It returns when the data is there.
+// memory. It returns when the data is there. When ctx ends first, the device may
+// still be reading local; only Close ends that.
 func (c *Conn) Write(ctx context.Context, local ibv.SGE, remote ibv.Remote) error {
 	m, err := c.mover()
 	if err == nil {
@@ -157,7 +159,8 @@ func (c *Conn) Write(ctx context.Context, local ibv.SGE, remote ibv.Remote) erro
 }
 
 // Read copies the peer's memory to local, a piece of memory registered with PD
-// for local writing.
+// for local writing. When ctx ends first, the device may still write to local;
+// only Close ends that.
 func (c *Conn) Read(ctx context.Context, local ibv.SGE, remote ibv.Remote) error {
 	m, err := c.mover()
 	if err == nil {
@@ -200,7 +203,7 @@ func (c *Conn) fail(op string, err error) error {
 // ID is the connection's id; closing it ends the connection.
 func (c *Conn) ID() *ID { return c.id }
 
-// QP is the connection's queue pair.
+// QP is the connection's queue pair, to look at; to post on it, bring Resources.
 func (c *Conn) QP() *ibv.QP { return c.qp }
 
 // PD is the protection domain of the connection's queues: memory for Read and
@@ -236,7 +239,7 @@ func (c *Conn) Close() error {
 	}
 	c.closing.Do(func() {
 		c.ending.Store(true)
-		if c.id.Disconnect() == nil {
+		if err := c.id.Disconnect(); err == nil || errors.Is(err, ErrConcurrent) {
 			c.id.waitAnswer(closeLinger)
 		}
 		c.err = c.id.Close()

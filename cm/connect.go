@@ -33,7 +33,7 @@ func (id *ID) Connect(ctx context.Context, p ConnParam) error {
 	if err := id.advance(op, StateRouteResolved, StateConnecting); err != nil {
 		return err
 	}
-	return id.establish(ctx, op, func(h cgo.ID) error {
+	return id.establish(ctx, op, func(h cgo.ID, _ *ibv.QP) error {
 		err := h.Connect(param, p.PrivateData)
 		if errors.Is(err, syscall.ECONNREFUSED) { // iWARP's TCP connect tells at once
 			err = fmt.Errorf("%w: %w", ErrConnRefused, err)
@@ -60,12 +60,12 @@ func (id *ID) Accept(ctx context.Context, p ConnParam) error {
 	if err := id.advance(op, StateRequested, StateConnecting); err != nil {
 		return err
 	}
-	return id.establish(ctx, op, func(h cgo.ID) error {
+	return id.establish(ctx, op, func(h cgo.ID, qp *ibv.QP) error {
 		if err := h.Accept(param, p.PrivateData); err != nil {
 			return err
 		}
 		// librdmacm has moved the QP to RTS: the peer may already be served.
-		id.QP().Track(ibv.QPRTS, int(param.InitiatorDepth), int(param.ResponderResources))
+		qp.Track(ibv.QPRTS, int(param.InitiatorDepth), int(param.ResponderResources))
 		return nil
 	})
 }
@@ -86,37 +86,54 @@ func (id *ID) prepare(p ConnParam, asked *cgo.ConnParam, most int) (cgo.ConnPara
 }
 
 // establish runs the last step of either end and checks where the connection
-// came to be.
-func (id *ID) establish(ctx context.Context, op string, start func(h cgo.ID) error) error {
-	ev, err := id.await(ctx, op, id.cfg.Timeouts.Connect, func(h cgo.ID, _ time.Duration) error { return start(h) })
+// came to be. One that was established and has ended since is no error of this
+// step: what the peer sent before it went is there to be received.
+func (id *ID) establish(ctx context.Context, op string, start func(h cgo.ID, qp *ibv.QP) error) error {
+	qp := id.QP()
+	ev, err := id.await(ctx, op, id.cfg.Timeouts.Connect, func(h cgo.ID, _ time.Duration) error { return start(h, qp) })
 	if err == nil {
 		err = eventError(&ev, cgo.EventEstablished)
 	}
 	if err == nil {
-		err = id.checkEstablished(ev.Info)
+		err = id.checkEstablished(qp, ev.Info)
 	}
 	if err != nil {
-		id.QP().Track(ibv.QPErr, 0, 0)
+		qp.Track(ibv.QPErr, 0, 0)
 		return id.poison(op, err)
 	}
 	id.mu.Lock()
 	id.peerData = ev.PrivateData
+	switch id.state {
+	case StateConnecting:
+		id.state = StateConnected
+		if id.fault {
+			id.hangUp()
+		}
+	case StateDisconnected:
+	default:
+		err = id.overErr
+	}
 	id.mu.Unlock()
-	return id.advance(op, StateConnecting, StateConnected)
+	return id.fail(op, err)
 }
 
 // checkEstablished proves by the QP itself where it is, and learns how many
 // READs the two ends agreed on.
-func (id *ID) checkEstablished(info cgo.IDInfo) error {
+func (id *ID) checkEstablished(qp *ibv.QP, info cgo.IDInfo) error {
 	if zone := id.Binding().Addr.Addr().Zone(); id.request != nil && zone != "" {
 		info.Local = withZone(info.Local, zone) // the kernel leaves it out on this side
 	}
-	qp := id.QP()
 	attr, err := qp.Query()
 	if err != nil {
 		return err
 	}
-	qp.Track(ibv.QPRTS, attr.MaxRdAtomic, attr.MaxDestRdAtomic)
+	if attr.State == ibv.QPErr {
+		id.mu.Lock()
+		id.fault = true
+		id.mu.Unlock()
+	} else {
+		qp.Track(ibv.QPRTS, attr.MaxRdAtomic, attr.MaxDestRdAtomic)
+	}
 	view := id.kernelView(info)
 	if view.Transport != policy.IWARP { // whose QP knows no port
 		view.Port = attr.Port
@@ -184,4 +201,15 @@ func (id *ID) Disconnect() error {
 	}
 	id.mu.Unlock()
 	return id.fail(op, err)
+}
+
+// waitAnswer waits, at most for d, until the peer has acknowledged the end.
+func (id *ID) waitAnswer(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-id.answered:
+	case <-id.closed:
+	case <-t.C:
+	}
 }

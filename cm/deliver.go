@@ -18,28 +18,22 @@ func (id *ID) deliver(ev *cgo.Event) {
 	}
 	switch ev.Type {
 	case cgo.EventDisconnected:
-		select {
-		case <-id.answered:
-		default:
-			close(id.answered)
+		id.noAnswerAwaited()
+		if !id.handOver(ev) {
+			id.hangUp()
 		}
-		if id.handOver(ev) || id.state == StateDisconnected {
-			return
-		}
-		id.lost(StateDisconnected, ErrDisconnected)
-		// Answering the peer can block in the kernel, and the pump must not.
-		id.acks.Add(1)
-		go func() {
-			defer id.acks.Done()
-			_ = id.call(cgo.ID.Disconnect)
-		}()
 	case cgo.EventDeviceRemoval:
 		id.handOver(ev)
 		id.lost(StateRemoved, ibv.ErrDeviceRemoved)
 	case cgo.EventAddrChange, cgo.EventTimewaitExit:
 		// The binding is looked at again before and after each step.
 	case cgo.EventUnreachable, cgo.EventConnectError, cgo.EventRejected:
-		if !id.handOver(ev) && id.state == StateConnected {
+		id.noAnswerAwaited()
+		if id.handOver(ev) {
+			return
+		}
+		switch id.state {
+		case StateRequested, StateConnecting, StateConnected:
 			id.lost(StateDisconnected, ErrDisconnected)
 		}
 	default:
@@ -55,6 +49,42 @@ func (id *ID) handOver(ev *cgo.Event) bool {
 	id.pending <- *ev // has room for one, and takes one
 	id.pending = nil
 	return true
+}
+
+// noAnswerAwaited notes that the peer will not, or need not, acknowledge the
+// end any more; id.mu is held.
+func (id *ID) noAnswerAwaited() {
+	select {
+	case <-id.answered:
+	default:
+		close(id.answered)
+	}
+}
+
+// hangUp ends the connection from below: the peer has ended it, or the QP has
+// failed. id.mu is held, and the pump may be the caller: what can block in the
+// kernel, telling the peer, is left to the background.
+func (id *ID) hangUp() {
+	if id.closing || id.state == StateDisconnected {
+		return
+	}
+	id.lost(StateDisconnected, ErrDisconnected)
+	id.acks.Add(1)
+	go func() {
+		defer id.acks.Done()
+		_ = id.call(cgo.ID.Disconnect)
+	}()
+}
+
+// qpFailed is told by whoever polls the QP's completions that it is in error.
+// Before the connection is established that is only noted.
+func (id *ID) qpFailed() {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	id.fault = true
+	if id.state == StateConnected {
+		id.hangUp()
+	}
 }
 
 // lost ends the connection; id.mu is held.

@@ -77,7 +77,7 @@ func (d *Dialer) Dial(ctx context.Context, address string) (*Conn, error) {
 	if len(errs) == 1 {
 		return nil, errs[0]
 	}
-	return nil, errors.Join(errs...)
+	return nil, &OpError{Op: op, Local: d.LocalAddr, Device: d.LocalDevice, Err: fmt.Errorf("%s: %w", address, errors.Join(errs...))}
 }
 
 func lookup(ctx context.Context, address string) ([]netip.AddrPort, error) {
@@ -86,7 +86,7 @@ func lookup(ctx context.Context, address string) ([]netip.AddrPort, error) {
 		return nil, err
 	}
 	port, err := strconv.ParseUint(service, 10, 16)
-	if err != nil {
+	if err != nil || port == 0 {
 		return nil, fmt.Errorf("port %q: want a number from 1 to 65535", service)
 	}
 	if a, err := netip.ParseAddr(host); err == nil {

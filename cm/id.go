@@ -60,7 +60,7 @@ type ID struct {
 
 	step sync.Mutex // held during a step
 
-	calls     sync.RWMutex // read-held while C uses h; written by Close
+	calls     sync.RWMutex // read-held while C uses h; written to destroy it or its QP
 	h         cgo.ID
 	destroyed bool
 
@@ -71,18 +71,19 @@ type ID struct {
 	info     cgo.IDInfo // as of the last event or bind
 	ctx      *ibv.Context
 	qp       *ibv.QP
+	fault    bool           // the QP is known to be in error
 	cause    error          // of Poisoned and Removed
 	pending  chan cgo.Event // where a waiting step gets its event
 	requests *requestQueue  // of a listener
 	request  *cgo.Event     // the CONNECT_REQUEST behind a child
 	peerData []byte         // of the answer that established the connection
 
-	answered chan struct{} // closed when the peer has acknowledged the end, or begun it
+	answered chan struct{} // closed when the peer has acknowledged the end, begun it, or never will
 	over     chan struct{} // closed when the connection is over, or the id
 	overErr  error
 	closed   chan struct{} // closed when Close is done
 	closing  bool
-	acks     sync.WaitGroup // the answer to the peer's disconnect
+	acks     sync.WaitGroup // what tells the peer of the end in the background
 }
 
 // NewID makes an id in the network namespace of the calling goroutine's OS

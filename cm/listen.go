@@ -44,6 +44,9 @@ func (id *ID) Listen(backlog int) error {
 		id.mu.Unlock()
 		return nil
 	})
+	if err == nil && id.State() == StateDestroyed {
+		err = ErrClosed
+	}
 	if err != nil {
 		return id.poison(op, err)
 	}

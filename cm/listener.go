@@ -2,6 +2,7 @@ package cm
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 
 	"github.com/railbind/railbind/ibv"
@@ -74,9 +75,12 @@ func (l *Listener) Close() error {
 }
 
 // Request is a connection request that waits for an answer: Accept, Reject, or
-// Close, which rejects. It may be used by one goroutine at a time.
+// Close, which rejects. After Accept or Reject it is answered: Close does
+// nothing, and a second answer is ErrState. It may be used by one goroutine at a
+// time.
 type Request struct {
-	id *ID
+	id       *ID
+	answered bool
 }
 
 // AcceptConfig says how a request is accepted. The zero value is usable.
@@ -111,6 +115,10 @@ func (r *Request) Accept(ctx context.Context, cfg AcceptConfig) (*Conn, error) {
 	if r == nil {
 		return nil, &OpError{Op: "accept", Err: ErrClosed}
 	}
+	if r.answered {
+		return nil, r.id.fail("accept", errAnswered)
+	}
+	r.answered = true
 	c, err := newConn(r.id, cfg.Queues, cfg.Resources)
 	if err != nil {
 		err = r.id.fail("accept", err)
@@ -130,16 +138,23 @@ func (r *Request) Reject(private []byte) error {
 	if r == nil {
 		return &OpError{Op: "reject", Err: ErrClosed}
 	}
+	if r.answered {
+		return r.id.fail("reject", errAnswered)
+	}
 	if err := r.id.Reject(private); err != nil {
 		return err
 	}
+	r.answered = true
 	return r.id.Close()
 }
 
-// Close rejects the request without private data.
+// Close rejects the request without private data, if it is not answered.
 func (r *Request) Close() error {
-	if r == nil {
+	if r == nil || r.answered {
 		return nil
 	}
+	r.answered = true
 	return r.id.Close()
 }
+
+var errAnswered = fmt.Errorf("%w: the request is answered already", ErrState)

@@ -31,7 +31,8 @@ type mover struct {
 	closed  bool
 
 	mu      sync.Mutex
-	posted  int           // receives in the queue
+	queued  []bool        // by slot: the receive is in the queue
+	posted  int           // how many are
 	over    bool          // the queue pair is in error: no receive is posted again
 	cause   error         // the first completion in error that is no flush
 	drained chan struct{} // closed when over and no message can arrive any more
@@ -51,10 +52,12 @@ const drainGrace = time.Second
 // of this use of the slot from any other.
 type sending struct {
 	batch  *ibv.SendBatch // of this one request; its taker's
-	gen    uint32
-	result chan error // has room for one
-	mu     sync.Mutex
-	gone   bool // nobody waits: the pump frees the slot
+	result chan error     // has room for one
+
+	mu   sync.Mutex
+	gen  uint32
+	busy bool // posted, and its completion is not in
+	gone bool // nobody waits: the pump frees the slot
 }
 
 // arrival is a receive buffer with a message in it.
@@ -66,15 +69,19 @@ type arrival struct {
 const (
 	recvFlag = 1 << 63
 	slotBits = 31
+	slotMask = 1<<slotBits - 1
 )
 
 func sendID(slot int, gen uint32) uint64 { return uint64(gen)<<slotBits | uint64(slot) }
+
+func recvID(slot int) uint64 { return recvFlag | uint64(slot) }
 
 func newMover(ctx *ibv.Context, pd *ibv.PD, q QueueConfig) (*mover, error) {
 	m := &mover{
 		q:       q,
 		free:    make(chan int, q.SendDepth),
 		sends:   make([]sending, q.SendDepth),
+		queued:  make([]bool, q.RecvDepth),
 		arrived: make(chan arrival, q.RecvDepth),
 		turn:    make(chan struct{}, 1),
 		drained: make(chan struct{}),
@@ -138,7 +145,7 @@ func (m *mover) prepare(qp *ibv.QP) (err error) {
 		return err
 	}
 	for i := range m.q.RecvDepth {
-		m.recvs.SetID(i, recvFlag|uint64(i))
+		m.recvs.SetID(i, recvID(i))
 		if err := m.recvs.Recv(i, m.mr.SGE((m.q.SendDepth+i)*m.q.MaxMessage, m.q.MaxMessage)); err != nil {
 			return err
 		}
@@ -153,7 +160,7 @@ func (m *mover) watch(ctx context.Context, over <-chan struct{}) {
 	case <-ctx.Done():
 		return
 	}
-	m.end(0)
+	m.end()
 	t := time.NewTimer(drainGrace)
 	defer t.Stop()
 	select {
@@ -166,13 +173,11 @@ func (m *mover) watch(ctx context.Context, over <-chan struct{}) {
 	m.dryUp()
 }
 
-// end notes that the queue pair is in error, and that completed receives have
-// come back.
-func (m *mover) end(completed int) {
+// end notes that the queue pair is in error.
+func (m *mover) end() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.over = true
-	m.posted -= completed
 	if m.posted == 0 {
 		m.dryUp()
 	}
@@ -206,6 +211,9 @@ func (m *mover) run(ctx context.Context) {
 	for {
 		n, err := m.cq.Wait(ctx, wcs)
 		if err != nil {
+			if ctx.Err() == nil {
+				m.failed(err)
+			}
 			return
 		}
 		for i := range wcs[:n] {
@@ -215,34 +223,15 @@ func (m *mover) run(ctx context.Context) {
 }
 
 func (m *mover) complete(wc *ibv.WC) {
-	id := wc.ID()
 	if !wc.OK() {
 		m.failed(wc.Err())
 	}
+	id := wc.ID()
 	if id&recvFlag != 0 {
-		m.received(int(id&^recvFlag), wc)
-		return
+		m.received(id&^recvFlag, wc)
+	} else {
+		m.sent(id, wc)
 	}
-	if !wc.OK() {
-		m.end(0)
-	}
-	slot := int(id & (1<<slotBits - 1))
-	if slot >= len(m.sends) {
-		return // posted past us, on the QP itself
-	}
-	s := &m.sends[slot]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if sendID(slot, s.gen) != id {
-		return
-	}
-	s.gen++
-	if s.gone {
-		s.gone = false
-		m.free <- slot
-		return
-	}
-	s.result <- wc.Err()
 }
 
 // failed notes why the queue pair is in error, and tells the connection.
@@ -254,6 +243,7 @@ func (m *mover) failed(err error) {
 	fault := m.fault
 	m.fault = nil
 	m.mu.Unlock()
+	m.end()
 	if fault != nil {
 		fault()
 	}
@@ -269,16 +259,59 @@ func (m *mover) lost() error {
 	return ErrDisconnected
 }
 
-// received hands a message on. A receive that failed is the end of the queue
-// pair; after the last of them nothing can arrive any more.
-func (m *mover) received(slot int, wc *ibv.WC) {
-	if !wc.OK() {
-		m.end(1)
+// stopped is the answer after the last completion: Close, or a CQ that failed.
+func (m *mover) stopped() error {
+	m.mu.Lock()
+	failed := m.cause != nil
+	m.mu.Unlock()
+	if failed {
+		return m.lost()
+	}
+	return ErrClosed
+}
+
+// sent wakes whoever waits for a request. A completion that belongs to no slot
+// is of a request that the program posted on the QP itself.
+func (m *mover) sent(id uint64, wc *ibv.WC) {
+	slot := int(id & slotMask)
+	if slot >= len(m.sends) {
 		return
 	}
-	// Never blocks: each buffer is in one place at a time. It is in the channel
-	// before it is counted, so that what drained ends has all been handed on.
-	m.arrived <- arrival{slot, wc.Len()}
+	s := &m.sends[slot]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.busy || sendID(slot, s.gen) != id {
+		return
+	}
+	s.busy = false
+	s.gen++
+	if s.gone {
+		s.gone = false
+		m.free <- slot
+		return
+	}
+	s.result <- wc.Err()
+}
+
+// received hands a message on. A receive that failed is the end of the queue
+// pair; after the last of them nothing can arrive any more.
+func (m *mover) received(id uint64, wc *ibv.WC) {
+	if id >= uint64(len(m.queued)) {
+		return
+	}
+	slot := int(id)
+	m.mu.Lock()
+	ours := m.queued[slot]
+	m.queued[slot] = false
+	m.mu.Unlock()
+	if !ours {
+		return
+	}
+	if wc.OK() {
+		// Never blocks: each buffer is in one place at a time. It is in the channel
+		// before it is counted, so that what drained ends has all been handed on.
+		m.arrived <- arrival{slot, wc.Len()}
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.posted--
@@ -330,7 +363,7 @@ func (m *mover) do(ctx context.Context, set func(slot int, b *ibv.SendBatch) err
 		case <-m.drained:
 			return m.lost()
 		case <-m.ended:
-			return ErrClosed
+			return m.stopped()
 		}
 	}
 	s := &m.sends[slot]
@@ -358,7 +391,7 @@ func (m *mover) do(ctx context.Context, set func(slot int, b *ibv.SendBatch) err
 	s.gone = true
 	select {
 	case <-m.ended:
-		return ErrClosed
+		return m.stopped()
 	case <-m.drained:
 		return m.lost()
 	default:
@@ -373,13 +406,14 @@ func (m *mover) post(slot int, s *sending, set func(slot int, b *ibv.SendBatch) 
 	if m.closed {
 		return ErrClosed
 	}
-	s.mu.Lock()
-	s.batch.SetID(0, sendID(slot, s.gen))
-	s.mu.Unlock()
 	if err := set(slot, s.batch); err != nil {
 		return err
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.batch.SetID(0, sendID(slot, s.gen))
 	_, err := s.batch.Post()
+	s.busy = err == nil || errors.Is(err, ibv.ErrAcceptedUnknown)
 	return err
 }
 
@@ -390,7 +424,7 @@ func (m *mover) recv(ctx context.Context, p []byte) (int, error) {
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	case <-m.ended:
-		return 0, ErrClosed
+		return 0, m.stopped()
 	}
 	defer func() { <-m.turn }()
 	if m.head == nil {
@@ -413,7 +447,7 @@ func (m *mover) recv(ctx context.Context, p []byte) (int, error) {
 	m.head = nil
 	// A failure to post shows as the end of the connection, not of this message.
 	if m.postRecv(a.slot) != nil {
-		m.end(0)
+		m.end()
 	}
 	return a.n, nil
 }
@@ -431,7 +465,7 @@ func (m *mover) next(ctx context.Context) (arrival, error) {
 	case <-m.drained:
 		err = m.lost()
 	case <-m.ended:
-		err = ErrClosed
+		err = m.stopped()
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
@@ -450,19 +484,9 @@ func (m *mover) postRecv(slot int) error {
 		return nil
 	}
 	_, err := m.recvs.PostRange(slot, 1)
-	if err == nil {
+	if err == nil || errors.Is(err, ibv.ErrAcceptedUnknown) {
+		m.queued[slot] = true
 		m.posted++
 	}
 	return err
-}
-
-// waitAnswer waits, at most for d, until the peer has acknowledged the end.
-func (id *ID) waitAnswer(d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-id.answered:
-	case <-id.closed:
-	case <-t.C:
-	}
 }

@@ -27,11 +27,9 @@ func (id *ID) CreateQP(pd *ibv.PD, cfg ibv.QPConfig) (*ibv.QP, error) {
 		return nil, id.fail(op, fmt.Errorf("%w: the id has a queue pair already", ErrState))
 	case pd == nil:
 		return nil, id.fail(op, fmt.Errorf("no protection domain given: %w", ErrClosed))
-	case pd.Context() != ctx:
-		return nil, id.fail(op, foreignPD(pd, ctx))
 	}
 	var raw cgo.QP
-	qp, err := ibv.NewQP(pd, cfg, func(pd cgo.PD, attr *cgo.QPInitAttr) (cgo.QP, error) {
+	qp, err := ibv.NewQP(ctx, pd, cfg, func(pd cgo.PD, attr *cgo.QPInitAttr) (cgo.QP, error) {
 		err := id.call(func(h cgo.ID) (err error) {
 			raw, err = h.CreateQP(pd, attr)
 			return err
@@ -39,7 +37,7 @@ func (id *ID) CreateQP(pd *ibv.PD, cfg ibv.QPConfig) (*ibv.QP, error) {
 		return raw, err
 	}, func() error { return id.destroyQP(raw) })
 	if err != nil {
-		return nil, id.fail(op, err)
+		return nil, id.fail(op, id.explainNoQP(err))
 	}
 	qp.Track(ibv.QPInit, 0, 0)
 	id.mu.Lock()
@@ -55,27 +53,29 @@ func (id *ID) CreateQP(pd *ibv.PD, cfg ibv.QPConfig) (*ibv.QP, error) {
 	return qp, nil
 }
 
-// foreignPD says whose the PD is: librdmacm opens devices itself, and a PD of
-// another opening of the same device answers with a bare EINVAL.
-func foreignPD(pd *ibv.PD, ctx *ibv.Context) error {
-	hint := fmt.Sprintf("the PD is on %s, the id on %s", pd.Context().Name(), ctx.Name())
-	if pd.Context().Name() == ctx.Name() {
-		hint = fmt.Sprintf("the PD is of another opening of %s: allocate it from the id's Context", ctx.Name())
+// explainNoQP tells a request whose peer has given up from a QP that cannot be:
+// the kernel keeps the events of a request to itself until it is accepted.
+func (id *ID) explainNoQP(err error) error {
+	if id.State() == StateRequested && id.call(cgo.ID.MayHaveQP) != nil {
+		return fmt.Errorf("%w: the peer has given up this request: %w", ErrDisconnected, err)
 	}
-	return &ibv.Error{Op: "create QP", Object: ctx.Name(), Kind: ibv.ErrForeignContext, Hint: hint}
+	return err
 }
 
-// destroyQP is the QP's Close. While the id lives, the pump may be inside
-// librdmacm moving this very QP, so it is kept out; afterwards nobody else
-// knows the QP.
+// destroyQP is the QP's Close. While the id lives, a step or the pump may be
+// inside librdmacm moving this very QP, so both are kept out; afterwards nobody
+// else knows the QP.
 func (id *ID) destroyQP(raw cgo.QP) error {
-	id.calls.RLock()
-	defer id.calls.RUnlock()
+	id.calls.Lock()
+	defer id.calls.Unlock()
 	if id.destroyed {
 		return raw.Destroy()
 	}
 	id.ch.fetch.Lock()
 	defer id.ch.fetch.Unlock()
 	id.h.DestroyQP()
+	id.mu.Lock()
+	id.qp = nil
+	id.mu.Unlock()
 	return nil
 }

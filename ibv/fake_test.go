@@ -81,7 +81,7 @@ func (b *bench) newQP(t testing.TB, scq, rcq *CQ, fs, fr *fakeverbs.CQ, num uint
 	f := b.dev.NewQP(fs, fr, num, cfg.MaxSend)
 	t.Cleanup(f.Free)
 	cfg.SendCQ, cfg.RecvCQ = scq, rcq
-	q, err := NewQP(b.pd, cfg, func(cgo.PD, *cgo.QPInitAttr) (cgo.QP, error) { return f.Handle(), nil }, b.gone)
+	q, err := NewQP(b.pd.Context(), b.pd, cfg, func(cgo.PD, *cgo.QPInitAttr) (cgo.QP, error) { return f.Handle(), nil }, b.gone)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -159,12 +159,12 @@ func TestBorrowed(t *testing.T) {
 // TestForeignContext: objects of two contexts, also of one device.
 func TestForeignContext(t *testing.T) {
 	a, b := newBench(t, benchConfig{}), newBench(t, benchConfig{})
-	_, err := NewQP(a.pd, QPConfig{SendCQ: a.scq, RecvCQ: b.rcq}, nil, nil)
+	_, err := NewQP(a.pd.Context(), a.pd, QPConfig{SendCQ: a.scq, RecvCQ: b.rcq}, nil, nil)
 	require.ErrorIs(t, err, ErrForeignContext)
 	require.ErrorIs(t, err, syscall.EXDEV)
 	require.Contains(t, err.Error(), "fake0 twice: the same device, opened twice")
 	b.ctx.name = "fake1"
-	_, err = NewQP(a.pd, QPConfig{SendCQ: b.scq, RecvCQ: a.rcq}, nil, nil)
+	_, err = NewQP(a.pd.Context(), a.pd, QPConfig{SendCQ: b.scq, RecvCQ: a.rcq}, nil, nil)
 	require.ErrorIs(t, err, ErrForeignContext)
 	require.Contains(t, err.Error(), "fake0 and fake1")
 }

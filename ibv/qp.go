@@ -77,7 +77,7 @@ func (q *QP) life() *node {
 // Implements: struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *qp_init_attr)
 func (p *PD) CreateQP(cfg QPConfig) (*QP, error) {
 	var h cgo.QP
-	return NewQP(p, cfg,
+	return NewQP(p.Context(), p, cfg,
 		func(pd cgo.PD, a *cgo.QPInitAttr) (_ cgo.QP, err error) {
 			h, err = pd.CreateQP(a)
 			return h, err
@@ -86,14 +86,17 @@ func (p *PD) CreateQP(cfg QPConfig) (*QP, error) {
 }
 
 // NewQP is CreateQP for package cm, which makes and destroys its queue pairs
-// through librdmacm. create writes the granted capacities into the attributes.
-func NewQP(pd *PD, cfg QPConfig, create func(cgo.PD, *cgo.QPInitAttr) (cgo.QP, error), destroy func() error) (*QP, error) {
+// through librdmacm, on the context that librdmacm has opened. create writes the
+// granted capacities into the attributes.
+func NewQP(ctx *Context, pd *PD, cfg QPConfig, create func(cgo.PD, *cgo.QPInitAttr) (cgo.QP, error), destroy func() error) (*QP, error) {
 	const op = "create QP"
 	if err := pd.life().enter(op); err != nil {
 		return nil, err
 	}
 	defer pd.node.leave()
-	ctx := pd.ctx
+	if err := sameContext(op, pd.node.name, ctx, pd.ctx); err != nil {
+		return nil, err
+	}
 	parents := []*node{pd.node}
 	for _, cq := range []*CQ{cfg.SendCQ, cfg.RecvCQ} {
 		if cq == nil {

@@ -1,0 +1,227 @@
+package cm
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/railbind/railbind/ibv"
+)
+
+const home = "10.1.0.1:0"
+
+func dialHome(ctx context.Context, l *Listener) (*Conn, error) {
+	return (&Dialer{LocalAddr: ap(home)}).DialAddr(ctx, l.Addr())
+}
+
+// Requests that a program posts on the QP of a Conn, against its documentation,
+// do not disturb those of the Conn, whatever ids they carry.
+func TestPairOwnPosts(t *testing.T) {
+	needTopo(t, "pair")
+	client, server := pairUp(t, home, Dialer{LocalAddr: ap(home)}, AcceptConfig{})
+	ctx := within(t, time.Minute)
+	ids := []uint64{0, 1, slotMask, sendID(0, 1), sendID(3, 7), recvID(0), recvID(1 << 40)}
+	buf := make([]byte, 100)
+	for _, id := range ids {
+		require.NoError(t, client.QP().PostSend(ibv.SendWR{ID: id}))
+		n, err := server.Recv(ctx, buf)
+		require.NoError(t, err)
+		require.Zero(t, n)
+		require.NoError(t, client.Send(ctx, []byte("railbind")))
+		n, err = server.Recv(ctx, buf)
+		require.NoError(t, err)
+		require.Equal(t, "railbind", string(buf[:n]))
+	}
+	require.Len(t, client.m.free, cap(client.m.free), "every slot is free again, once")
+}
+
+// The user's QP.Close, Disconnect and Close may all run at once.
+func TestPairCloseQPDuringSteps(t *testing.T) {
+	needTopo(t, "pair")
+	l := listen(t, home, ListenConfig{})
+	ctx := within(t, 2*time.Minute)
+	for i := range 20 {
+		dialed := make(chan struct{})
+		go func() {
+			defer close(dialed)
+			c, err := dialHome(ctx, l)
+			if err == nil {
+				_ = c.Close()
+			}
+		}()
+		r, err := l.Accept(ctx)
+		require.NoError(t, err)
+		id := r.ID()
+		pd, err := id.Context().AllocPD()
+		require.NoError(t, err)
+		cq, err := id.Context().CreateCQ(ibv.CQConfig{Size: 8})
+		require.NoError(t, err)
+		qp, err := id.CreateQP(pd, ibv.QPConfig{SendCQ: cq, RecvCQ: cq, MaxSend: 4, MaxRecv: 4})
+		require.NoError(t, err)
+		if i%4 == 0 {
+			require.NoError(t, qp.Close())
+			require.Nil(t, id.QP(), "it is gone, and may be made again")
+			qp, err = id.CreateQP(pd, ibv.QPConfig{SendCQ: cq, RecvCQ: cq, MaxSend: 4, MaxRecv: 4})
+			require.NoError(t, err)
+		}
+		var wg sync.WaitGroup
+		for _, f := range []func() error{
+			func() error { return id.Accept(ctx, ConnParam{}) },
+			qp.Close,
+			id.Disconnect,
+		} {
+			wg.Go(func() { _ = f() })
+		}
+		wg.Wait()
+		require.NoError(t, r.Close())
+		require.NoError(t, cq.Close())
+		require.NoError(t, pd.Close())
+		<-dialed
+	}
+}
+
+// A channel closes only after the requests that nobody took are destroyed.
+func TestPairOrphanRequests(t *testing.T) {
+	needTopo(t, "pair")
+	ctx := within(t, 2*time.Minute)
+	for range 3 {
+		ch, err := NewEventChannel()
+		require.NoError(t, err)
+		l, err := Listen(ap(home), ListenConfig{Backlog: 1, Channel: ch})
+		require.NoError(t, err)
+		var wg sync.WaitGroup
+		errs := make(chan error, 4)
+		for range cap(errs) {
+			wg.Go(func() {
+				_, err := dialHome(ctx, l)
+				errs <- err
+			})
+		}
+		require.ErrorIs(t, <-errs, ErrRejected) // the queue is full
+		require.NoError(t, l.Close())
+		require.NoError(t, ch.Close())
+		wg.Wait()
+		for range cap(errs) - 1 {
+			require.ErrorIs(t, <-errs, syscall.ECONNREFUSED)
+		}
+	}
+}
+
+// A queue pair that fails while the connection is made: the connection comes to
+// be, and is over.
+func TestPairFaultDuringAccept(t *testing.T) {
+	needTopo(t, "pair")
+	l := listen(t, home, ListenConfig{})
+	ctx := within(t, time.Minute)
+	dialed := make(chan error, 1)
+	go func() {
+		c, err := dialHome(ctx, l)
+		if err == nil {
+			<-c.Done()
+			err = c.Close()
+		}
+		dialed <- err
+	}()
+	r, err := l.Accept(ctx)
+	require.NoError(t, err)
+	r.ID().qpFailed()
+	c, err := r.Accept(ctx, AcceptConfig{})
+	require.NoError(t, err)
+	<-c.Done()
+	require.ErrorIs(t, c.Err(), ErrDisconnected)
+	require.NoError(t, <-dialed, "the peer hears of it")
+	require.NoError(t, c.Close())
+}
+
+// A peer that connects, sends and goes at once: what it sent arrives, however
+// late the accept is.
+func TestPairSendAndGo(t *testing.T) {
+	needTopo(t, "pair")
+	l := listen(t, home, ListenConfig{})
+	ctx := within(t, time.Minute)
+	for range 20 {
+		dialed := make(chan error, 1)
+		go func() {
+			c, err := dialHome(ctx, l)
+			if err == nil {
+				err = errors.Join(c.Send(ctx, []byte("railbind")), c.Close())
+			}
+			dialed <- err
+		}()
+		r, err := l.Accept(ctx)
+		require.NoError(t, err)
+		c, err := r.Accept(ctx, AcceptConfig{})
+		require.NoError(t, err)
+		buf := make([]byte, 100)
+		n, err := c.Recv(ctx, buf)
+		require.NoError(t, err)
+		require.Equal(t, "railbind", string(buf[:n]))
+		_, err = c.Recv(ctx, buf)
+		require.ErrorIs(t, err, ErrDisconnected)
+		require.NoError(t, <-dialed)
+		require.NoError(t, c.Close())
+	}
+}
+
+// An answered request cannot be answered again, and closing it leaves the
+// connection alone.
+func TestPairRequestAnswered(t *testing.T) {
+	needTopo(t, "pair")
+	l := listen(t, home, ListenConfig{})
+	ctx := within(t, time.Minute)
+	dialed := make(chan *Conn, 1)
+	go func() {
+		c, _ := dialHome(ctx, l)
+		dialed <- c
+	}()
+	r, err := l.Accept(ctx)
+	require.NoError(t, err)
+	server, err := r.Accept(ctx, AcceptConfig{})
+	require.NoError(t, err)
+	client := <-dialed
+	require.NotNil(t, client)
+	_, err = r.Accept(ctx, AcceptConfig{})
+	require.ErrorIs(t, err, ErrState)
+	require.ErrorIs(t, r.Reject(nil), ErrState)
+	require.NoError(t, r.Close())
+	require.NoError(t, client.Send(ctx, []byte("railbind")))
+	_, err = server.Recv(ctx, make([]byte, 100))
+	require.NoError(t, err)
+	require.NoError(t, client.Close())
+	require.NoError(t, server.Close())
+}
+
+// A completion queue that fails ends the connection, with the reason.
+func TestPairFailedCQ(t *testing.T) {
+	needTopo(t, "pair")
+	client, _ := pairUp(t, home, Dialer{LocalAddr: ap(home)}, AcceptConfig{})
+	cq, err := client.ID().Context().CreateCQ(ibv.CQConfig{Size: 8}) // which cannot wait: no channel
+	require.NoError(t, err)
+	defer cq.Close()
+	fault := make(chan struct{})
+	m := &mover{cq: cq, ended: make(chan struct{}), drained: make(chan struct{}), turn: make(chan struct{}, 1), fault: func() { close(fault) }, posted: 1}
+	m.run(within(t, time.Minute))
+	<-fault
+	_, err = m.recv(within(t, time.Minute), nil)
+	require.ErrorIs(t, err, ErrDisconnected)
+	require.ErrorIs(t, err, ibv.ErrNoChannel)
+}
+
+// A request that its peer has given up cannot be accepted. The kernel keeps
+// that to itself until then.
+func TestPairRequestGivenUp(t *testing.T) {
+	needTopo(t, "pair")
+	l := listen(t, home, ListenConfig{})
+	ctx := within(t, time.Minute)
+	_, err := (&Dialer{LocalAddr: ap(home), Timeouts: Timeouts{Connect: 100 * time.Millisecond}}).DialAddr(ctx, l.Addr())
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	r, err := l.Accept(ctx)
+	require.NoError(t, err)
+	_, err = r.Accept(ctx, AcceptConfig{})
+	require.ErrorIs(t, err, ErrDisconnected)
+}
