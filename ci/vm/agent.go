@@ -148,12 +148,19 @@ func switchRoot(s setup) error {
 	if err := mount("tmpfs", "/rw", "tmpfs", 0, "size=75%"); err != nil {
 		return err
 	}
-	for _, d := range []string{"/rw/upper", "/rw/work"} {
-		if err := os.Mkdir(d, 0o755); err != nil {
+	if s.UserRoot == "" {
+		if err := overlay("/host", "/new"); err != nil {
 			return err
 		}
+	} else if err := userSpaceOf(s); err != nil {
+		return err
 	}
-	if err := mount("overlay", "/new", "overlay", 0, "lowerdir=/host,upperdir=/rw/upper,workdir=/rw/work"); err != nil {
+	// modprobe looks for the kernel's modules here.
+	modules := filepath.Join("/new/lib/modules", filepath.Base(s.Modules))
+	if err := os.MkdirAll(modules, 0o755); err != nil {
+		return err
+	}
+	if err := mount("/host"+s.Modules, modules, "", syscall.MS_BIND, ""); err != nil {
 		return err
 	}
 	for _, d := range []string{"/dev", "/proc", "/sys"} {
@@ -196,15 +203,10 @@ func switchRoot(s setup) error {
 			return err
 		}
 	}
-	// modprobe looks for the kernel's modules here.
-	modules := filepath.Join("/lib/modules", filepath.Base(s.Modules))
-	if err := os.MkdirAll(modules, 0o755); err != nil {
-		return err
-	}
-	if err := mount(s.Modules, modules, "", syscall.MS_BIND, ""); err != nil {
-		return err
-	}
 	if s.OutDir != "" {
+		if err := os.MkdirAll(s.OutDir, 0o755); err != nil {
+			return err
+		}
 		if err := mount("out", s.OutDir, "9p", 0, p9+",cache=mmap"); err != nil {
 			return err
 		}
@@ -224,6 +226,37 @@ func switchRoot(s setup) error {
 		}
 	}
 	return nil
+}
+
+// overlay mounts a folder with a layer in memory above it.
+func overlay(lower, target string) error {
+	above := filepath.Join("/rw", lower)
+	for _, d := range []string{"upper", "work"} {
+		if err := os.MkdirAll(filepath.Join(above, d), 0o755); err != nil {
+			return err
+		}
+	}
+	return mount("overlay", target, "overlay", 0, fmt.Sprintf("lowerdir=%s,upperdir=%s/upper,workdir=%[2]s/work", lower, above))
+}
+
+// userSpaceOf makes the guest's files those of another suite, and of this
+// machine's the checkout only. Libraries of two suites would not run together:
+// each set wants its own libc.
+func userSpaceOf(s setup) error {
+	// A name of our choice, for overlay's options have no good way to quote.
+	if err := mount("/host"+s.UserRoot, "/user", "", syscall.MS_BIND, ""); err != nil {
+		return err
+	}
+	if err := overlay("/user", "/new"); err != nil {
+		return err
+	}
+	if err := overlay("/host", "/files"); err != nil {
+		return err
+	}
+	if err := os.MkdirAll("/new"+s.Root, 0o755); err != nil {
+		return err
+	}
+	return mount("/files"+s.Root, "/new"+s.Root, "", syscall.MS_BIND, "")
 }
 
 const rlimitMemlock = 8 // Linux's RLIMIT_MEMLOCK, which package syscall lacks

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -122,9 +123,21 @@ func (d *driver) guests(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	if d.o.transport == "siw" {
-		if err := c.siw(ctx, d.root, k, d.say); err != nil {
+		if err := c.siw(ctx, k, suites[d.o.kernel], d.say); err != nil {
 			return 0, err
 		}
+	}
+	userRoot := ""
+	if d.o.rdmaCore != "" {
+		if dir, err := workingDir(); err != nil || dir != d.root && !strings.HasPrefix(dir, d.root+"/") {
+			return 0, fmt.Errorf("-rdma-core: start it in the checkout %s, the only folder of this machine that the guest has then", d.root)
+		}
+		u, err := c.userSpace(ctx, d.o.rdmaCore, d.say)
+		if err != nil {
+			return 0, err
+		}
+		d.trace("user space: rdma-core %s, libc %s, of %s", u.RDMACore, u.Libc, u.Suite)
+		userRoot = u.root()
 	}
 	railFiles, err := railPairs(d.o.hosts)
 	if err != nil {
@@ -137,7 +150,7 @@ func (d *driver) guests(ctx context.Context) (int, error) {
 		}
 	}()
 	for n := range d.o.hosts {
-		h, err := d.boot(n+1, k, railFiles[n])
+		h, err := d.boot(n+1, k, userRoot, railFiles[n])
 		if err != nil {
 			return 0, err
 		}
@@ -286,7 +299,7 @@ func socketPair() (a, b *os.File, err error) {
 }
 
 // boot starts QEMU and what listens to it.
-func (d *driver) boot(number int, k kernel, railFiles []*os.File) (*host, error) {
+func (d *driver) boot(number int, k kernel, userRoot string, railFiles []*os.File) (*host, error) {
 	initrd, err := initrdFile(k.moduleDir())
 	if err != nil {
 		return nil, err
@@ -325,14 +338,23 @@ func (d *driver) boot(number int, k kernel, railFiles []*os.File) (*host, error)
 	d.trace("host %d: QEMU is process %d, kernel %s", number, h.qemu.Process.Pid, k.Release)
 	err = h.link.sendJSON(kindSetup, setup{
 		Host: number, Root: d.root, Topo: d.o.topo, Transport: d.o.transport,
-		Modules: k.moduleDir(), OutDir: d.o.out, Env: guestEnv(os.Environ()),
+		Modules: k.moduleDir(), UserRoot: userRoot, OutDir: d.o.out, Env: guestEnv(os.Environ()),
 	})
 	go h.listen(ours)
 	return h, err
 }
 
-func (h *host) run(r run) error {
+// workingDir is the caller's, by the name that it has without symbolic links.
+func workingDir() (string, error) {
 	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(dir)
+}
+
+func (h *host) run(r run) error {
+	dir, err := workingDir()
 	if err != nil {
 		return err
 	}

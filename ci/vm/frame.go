@@ -45,6 +45,7 @@ type setup struct {
 	Topo      string
 	Transport string
 	Modules   string // folder of the kernel's modules, on the host
+	UserRoot  string // folder of another suite's user space, on the host, if any
 	OutDir    string // folder shared for writing, if any
 	Env       []string
 }

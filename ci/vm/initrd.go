@@ -62,7 +62,7 @@ func writeInitrd(w io.Writer, agent []byte, moduleDir string) error {
 		return err
 	}
 	c := &cpio{w: w}
-	for _, d := range []string{"dev", "proc", "sys", "host", "rw", "new", "modules"} {
+	for _, d := range []string{"dev", "proc", "sys", "host", "rw", "new", "user", "files", "modules"} {
 		c.dir(d)
 	}
 	c.file("init", agent)

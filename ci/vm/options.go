@@ -24,6 +24,8 @@ files read-only, under the same paths; what it writes is gone when it ends.
   -topo NAME       %s;
                    default: pair with one host, rails with two
   -transport T     rxe (RoCE v2, default) or siw (iWARP)
+  -rdma-core V     44, 56 or 65: the user space of the Debian suite that has it,
+                   with this checkout in it; default: this machine's own
   -peer 'COMMAND'  shell command for host 2, ended when COMMAND ends; its output
                    goes to stderr, each line behind "peer| "
   -ready 'COMMAND' shell command tried in host 2 until it succeeds, before host
@@ -47,6 +49,7 @@ type options struct {
 	hosts     int
 	topo      string
 	transport string
+	rdmaCore  string
 	peer      string
 	ready     string
 	out       string
@@ -72,6 +75,7 @@ func parseOptions(args []string, topos map[string]int) (options, error) {
 	fs.IntVar(&o.hosts, "hosts", 0, "")
 	fs.StringVar(&o.topo, "topo", "", "")
 	fs.StringVar(&o.transport, "transport", "rxe", "")
+	fs.StringVar(&o.rdmaCore, "rdma-core", "", "")
 	fs.StringVar(&o.peer, "peer", "", "")
 	fs.StringVar(&o.ready, "ready", "", "")
 	fs.StringVar(&o.out, "out", "", "")
@@ -127,8 +131,10 @@ func parseOptions(args []string, topos map[string]int) (options, error) {
 	if o.transport != "rxe" && o.transport != "siw" {
 		return o, fmt.Errorf("-transport %q: rxe or siw", o.transport)
 	}
-	if o.transport == "siw" && o.kernel != "6.1" {
-		return o, errors.New("-transport siw: only with -kernel 6.1")
+	switch o.rdmaCore {
+	case "", "44", "56", "65":
+	default:
+		return o, fmt.Errorf("-rdma-core %q: there are 44, 56 and 65", o.rdmaCore)
 	}
 	if o.timeout <= 0 {
 		return o, fmt.Errorf("-timeout %v: more than 0", o.timeout)

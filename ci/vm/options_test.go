@@ -38,6 +38,7 @@ func TestParseOptions(t *testing.T) {
 		})},
 		{"-icount true", with(func(o *options) { o.icount, o.cpus = true, 1 })},
 		{"-transport siw true", with(func(o *options) { o.transport = "siw" })},
+		{"-transport siw -kernel 7 -rdma-core 65 true", with(func(o *options) { o.transport, o.kernel, o.rdmaCore = "siw", "7", "65" })},
 		{"-shell", with(func(o *options) { o.shell, o.command = true, []string{"bash", "--norc"} })},
 		{"-shell python3 -i", with(func(o *options) { o.shell, o.command = true, []string{"python3", "-i"} })},
 	} {
@@ -60,7 +61,7 @@ func TestParseOptionsRefuses(t *testing.T) {
 		"-ready x true":                  "give -peer too",
 		"-kernel 5 true":                 "6.1, 6.12 and 7",
 		"-transport ib true":             "rxe or siw",
-		"-transport siw -kernel 7 true":  "only with -kernel 6.1",
+		"-rdma-core 50 true":             "44, 56 and 65",
 		"-timeout 0 true":                "-timeout 0s",
 		"-timeout soon true":             "timeout",
 		"-mem 1 true":                    "-mem 1",

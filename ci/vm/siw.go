@@ -7,14 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 )
 
 // siw makes sure that the cached kernel has the iWARP module, which Debian
 // ships as source only.
-func (c cache) siw(ctx context.Context, root string, k kernel, say func(string)) error {
+func (c cache) siw(ctx context.Context, k kernel, suite string, say func(string)) error {
 	module := filepath.Join(k.moduleDir(), "updates/siw.ko")
 	if _, err := os.Stat(module); err == nil {
 		return nil
@@ -27,56 +26,44 @@ func (c cache) siw(ctx context.Context, root string, k kernel, say func(string))
 	if _, err := os.Stat(module); err == nil { // built while we waited
 		return nil
 	}
-	packages := exec.CommandContext(ctx, filepath.Join(root, "ci/packages"), "siw")
-	packages.Stderr = os.Stderr
-	if err := packages.Run(); err != nil {
-		return errors.New("the packages that siw is built with are missing")
-	}
 	say("building the iWARP module siw for kernel " + k.Release + " (once, about a minute)")
-	if err := c.buildSiw(ctx, k, module); err != nil {
+	if err := c.buildSiw(ctx, k, suite, module); err != nil {
 		return fmt.Errorf("siw for kernel %s: %w", k.Release, err)
 	}
 	return nil
 }
 
-func (c cache) buildSiw(ctx context.Context, k kernel, module string) error {
-	series := kernelSeries(k.Release)
-	apt, err := c.apt(ctx, suites[series])
+// buildSiw builds in a root of the kernel's own suite: the headers bring the
+// compiler that built the kernel, and build tools that want that suite's libc.
+func (c cache) buildSiw(ctx context.Context, k kernel, suite, module string) error {
+	apt, err := c.apt(ctx, suite)
 	if err != nil {
 		return err
 	}
-	dir := filepath.Join(c.dir, "siw.new")
-	if err := os.RemoveAll(dir); err != nil {
+	root := filepath.Join(c.dir, "siw.new")
+	if err := os.RemoveAll(root); err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
+	defer func() { _ = os.RemoveAll(root) }()
 
 	// Headers and source must be those of the kernel, to the revision.
+	source := "linux-source-" + kernelSeries(k.Release)
 	headers := "linux-headers-" + k.Release
-	common := "linux-headers-" + strings.TrimSuffix(k.Release, "-amd64") + "-common"
-	source := "linux-source-" + series
-	err = apt.unpack(ctx, filepath.Join(dir, "deb"),
-		headers+"="+k.Version, common+"="+k.Version, source+"="+k.Version, "linux-kbuild-"+series)
-	if err != nil {
+	if err := apt.root(ctx, root, headers+"="+k.Version, source+"="+k.Version,
+		"make", "gcc", "dash", "coreutils", "findutils", "grep", "sed", "mawk"); err != nil {
 		return fmt.Errorf("%w (where Debian has moved on from %s, remove the folder %s to take its newest kernel)", err, k.Version, k.dir)
 	}
-	src := filepath.Join(dir, "deb/usr/src")
-	if _, err := output(ctx, "", "tar", "-xJf", filepath.Join(src, source+".tar.xz"), "-C", dir, source+"/drivers/infiniband/sw/siw"); err != nil {
+	build := source + "/drivers/infiniband/sw/siw"
+	if _, err := output(ctx, "", "tar", "-xJf", filepath.Join(root, "usr/src", source+".tar.xz"), "-C", filepath.Join(root, "tmp"), build); err != nil {
 		return err
 	}
-	// Installed, the packages would find each other by absolute paths.
-	makefile := "include " + filepath.Join(src, common, "Makefile") + "\n"
-	if err := os.WriteFile(filepath.Join(src, headers, "Makefile"), []byte(makefile), 0o644); err != nil {
-		return err
-	}
-	build := filepath.Join(dir, source, "drivers/infiniband/sw/siw")
-	if _, err := output(ctx, "", "make", "-s", "-C", filepath.Join(src, headers), "M="+build, "CONFIG_RDMA_SIW=m", "modules"); err != nil {
+	if err := inRoot(ctx, root, "make", "-s", "-C", "/usr/src/"+headers, "M=/tmp/"+build, "CONFIG_RDMA_SIW=m", "modules"); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(module), 0o755); err != nil {
 		return err
 	}
-	if err := os.Rename(filepath.Join(build, "siw.ko"), module+".new"); err != nil {
+	if err := os.Rename(filepath.Join(root, "tmp", build, "siw.ko"), module+".new"); err != nil {
 		return err
 	}
 	if err := os.Rename(module+".new", module); err != nil {
@@ -86,6 +73,23 @@ func (c cache) buildSiw(ctx context.Context, k kernel, module string) error {
 		return errors.Join(err, os.Remove(module))
 	}
 	return nil
+}
+
+// inRoot runs a program in an unpacked root, with mounts that end with it.
+func inRoot(ctx context.Context, root string, argv ...string) error {
+	const script = `set -e
+		mount --rbind /dev "$1/dev"
+		mount --rbind /proc "$1/proc"
+		root=$1
+		shift
+		exec chroot "$root" "$@"`
+	args := []string{"--mount"}
+	if os.Geteuid() != 0 {
+		args = append(args, "--map-root-user") // who may not mount is root in a namespace
+	}
+	args = append(args, "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C", "sh", "-c", script, "sh", root)
+	_, err := output(ctx, "", "unshare", append(args, argv...)...)
+	return err
 }
 
 // kernelSeries of a release: 6.1 of 6.1.0-50-amd64.
