@@ -32,6 +32,9 @@ type Decision struct {
 	Err     error  // *Error where refused, else nil
 	Reason  string // the verdict in words
 	Remedy  string // what to do about a refusal or an override, may be empty
+	// Commands are those within Remedy that mend it by themselves, for a shell,
+	// in order; nil where no command does.
+	Commands []string
 
 	// Overridden: the host's own route would not surely have led through the
 	// bound network device; the binding overrides it.
@@ -122,7 +125,7 @@ func (d *Decision) finish(v *view, err *Error) {
 	if !err.Src.Addr().IsValid() && d.Binding.State == BoundDevice {
 		err.Src = d.Binding.Addr
 	}
-	d.Verdict, d.Err, d.Reason, d.Remedy = Refused, err, err.Reason, err.Remedy
+	d.Verdict, d.Err, d.Reason, d.Remedy, d.Commands = Refused, err, err.Reason, err.Remedy, err.Commands
 	d.Overridden, d.AssumedOnLink, d.Predicted = false, false, nil
 }
 
@@ -269,7 +272,7 @@ func (d *Decision) refresh(v *view) *Error {
 	fresh.Addr = b.Addr
 	*b = fresh
 	if !i.Up {
-		return refuse(ErrRouteMismatch, i.Name+" is down, so nothing leads through it", "ip link set "+i.Name+" up")
+		return refuse(ErrRouteMismatch, i.Name+" is down, so nothing leads through it", "").by(linkUp(i))
 	}
 	return v.usable(fresh)
 }
@@ -305,21 +308,21 @@ func (d *Decision) judge(v *view) *Error {
 		return err
 	}
 
-	if err := d.judgeEffective(owners); err != nil {
+	if err := d.judgeEffective(v, owners); err != nil {
 		return err
 	}
 	agrees := d.leads(d.HostRoute, owners) && within(d.HostFIB, b.Ifindex)
 	crossing := d.HostRoute.Kind == RouteLocal && !agrees
 	if crossing && !d.Request.AllowLocalCrossing {
-		return d.crossing(d.HostRoute, owners)
+		return d.crossing(v, d.HostRoute, owners)
 	}
 	d.Overridden = !agrees
 	d.AssumedOnLink = d.Effective.Kind == RouteUnicast && d.FIB.Kind.negative()
-	if err := d.judgeHost(agrees, owners); err != nil {
+	if err := d.judgeHost(v, agrees, owners); err != nil {
 		return err
 	}
 	d.Predicted = []Target{targetOf(b)}
-	d.Reason, d.Remedy = d.explain(owners)
+	d.explain(owners)
 	return nil
 }
 
@@ -383,61 +386,74 @@ func within(r Route, ifindex int) bool {
 // device. IPv4 is forced there; for IPv6 the device is only a preference, also
 // among the next hops of one route: kernel 6.1 kept the bound one in all tests,
 // 6.18 lets the hash choose, so no answer of one look-up is proof.
-func (d *Decision) judgeEffective(owners []Interface) *Error {
+func (d *Decision) judgeEffective(v *view, owners []Interface) *Error {
 	b, e := d.Binding, d.Effective
 	switch {
 	case !d.leads(e, owners):
 		if e.Kind == RouteLocal {
-			return d.crossing(e, owners)
+			return d.crossing(v, e, owners)
 		}
 		reason := fmt.Sprintf("with the binding the kernel answers %s", e.answer())
 		if b.Addr.Addr().Is6() && e.Kind == RouteUnicast {
 			reason += fmt.Sprintf(": for IPv6 the bound %s is only a preference, and the connection would be split between %s and %s",
 				b.Netdev, b.Netdev, e.dev())
 		}
-		return refuse(ErrRouteMismatch, reason, d.keep())
+		return refuse(ErrRouteMismatch, reason, "").by(d.keep())
 	case b.Addr.Addr().Is6() && !within(d.FIB, b.Ifindex):
 		return refuse(ErrRouteMismatch,
-			fmt.Sprintf("the route has several next hops (%s), and for IPv6 the bound %s is only a preference among them", d.FIB.hops(), b.Netdev),
-			d.keep())
+			fmt.Sprintf("the route has several next hops (%s), and for IPv6 the bound %s is only a preference among them", d.FIB.hops(), b.Netdev), "").by(d.keep())
 	}
 	return nil
 }
 
 // judgeHost refuses an override where it is not allowed or not possible.
-func (d *Decision) judgeHost(agrees bool, owners []Interface) *Error {
-	b := d.Binding
+func (d *Decision) judgeHost(v *view, agrees bool, owners []Interface) *Error {
+	b, reason := d.Binding, ""
 	switch {
 	case d.Policy == RequireRoute && !agrees:
-		return refuse(ErrRouteMismatch,
-			fmt.Sprintf("policy route wants the host's own route to lead through %s, and it is: %s", b.Netdev, d.hostAnswer(owners)),
-			d.sourceRule()+"; or use policy pin, which overrides the route")
+		reason = fmt.Sprintf("policy route wants the host's own route to lead through %s, and it is: %s", b.Netdev, d.hostAnswer(owners))
 	case b.Transport == IWARP && !agrees:
-		return refuse(ErrRouteMismatch,
-			fmt.Sprintf("iWARP's TCP connection follows the host's route whatever the binding says, and it is: %s", d.hostAnswer(owners)),
-			d.sourceRule())
+		reason = fmt.Sprintf("iWARP's TCP connection follows the host's route whatever the binding says, and it is: %s", d.hostAnswer(owners))
 	case d.Request.RequireOnLinkRoute && d.AssumedOnLink:
-		return refuse(ErrRouteMismatch,
-			fmt.Sprintf("no route through %s leads to the destination; the kernel would only assume it to be on that link", b.Netdev),
-			d.sourceRule())
+		reason = fmt.Sprintf("no route through %s leads to the destination; the kernel would only assume it to be on that link", b.Netdev)
+		return refuse(ErrRouteMismatch, reason, "").by(d.sourceRule())
+	default:
+		return nil
 	}
-	return nil
+	if d.HostRoute.Kind == RouteLocal { // no rule comes before the local table
+		return refuse(ErrRouteMismatch, reason, d.inside(v, owners))
+	}
+	r := d.sourceRule()
+	if d.Policy == RequireRoute && b.Transport != IWARP && !(d.Request.RequireOnLinkRoute && d.AssumedOnLink) {
+		r.instead = "use policy pin, which overrides the route"
+	}
+	return refuse(ErrRouteMismatch, reason, "").by(r)
 }
 
 // crossing refuses a destination that is local, but not on the bound device.
-func (d *Decision) crossing(r Route, owners []Interface) *Error {
+func (d *Decision) crossing(v *view, r Route, owners []Interface) *Error {
 	who := "no network device of its own"
-	remedy := "give the peer's address on the rail"
 	if len(owners) > 0 {
 		who = names(owners)
-		remedy = fmt.Sprintf("for a connection inside this host bind %s itself, or use an unbound id with policy follow", d.Request.Dst.Addr())
 	}
+	remedy := d.inside(v, owners)
 	if r.Query.Oif == 0 && d.Policy == PinBound {
 		remedy += "; AllowLocalCrossing lets it through on hosts with rules made for it"
 	}
 	return refuse(ErrRouteMismatch,
 		fmt.Sprintf("the destination is a local address of %s (the route is local, dev lo), which does not lead to %s", who, d.Binding.Netdev),
 		remedy)
+}
+
+// inside says what to do about a destination within this host.
+func (d *Decision) inside(v *view, owners []Interface) string {
+	dst := d.Request.Dst.Addr()
+	for _, i := range owners {
+		if here, err := v.behind(i, dst); err == nil && len(here) == 1 {
+			return fmt.Sprintf("for a connection inside this host bind %s itself, or use an unbound id with policy follow", dst)
+		}
+	}
+	return "give the peer's address on the rail"
 }
 
 // follow judges an unbound or wildcard-bound id: the route decides, and there
@@ -476,7 +492,7 @@ func (d *Decision) follow(v *view) *Error {
 			}
 		}
 	default:
-		e := refuse(ErrNoRoute, "the host answers "+r.answer(), "add a route to the destination, or bind an address of a rail")
+		e := refuse(ErrNoRoute, "the host answers "+r.answer(), "").by(v.routeThrough(dst, q.Oif))
 		e.Errno = syscall.ENETUNREACH
 		if r.Errno != 0 {
 			e.Errno = r.Errno

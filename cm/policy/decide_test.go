@@ -3,6 +3,7 @@ package policy_test
 import (
 	"errors"
 	"net/netip"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -185,6 +186,49 @@ func TestRemedies(t *testing.T) {
 		require.NotEmpty(t, commands)
 		d = policy.Decide(m, r)
 		require.NoError(t, d.Err, d.Text())
+	}
+}
+
+// TestWordsOfRemedies: what no command mends, and commands that know the gateway.
+func TestWordsOfRemedies(t *testing.T) {
+	vrf := []string{"link add v type vrf table 10", "link set a0 master v", "link set b0 master v"}
+	for _, test := range []struct {
+		name, bind, dst string
+		setup           []string
+		req             policy.Request
+		want            string
+	}{
+		{"an address of another rail", "10.1.0.1:0", "10.2.0.1:1", nil, policy.Request{}, "bind 10.2.0.1 itself, or use an unbound id with policy follow; AllowLocalCrossing lets"},
+		{"an address without RDMA", "10.1.0.1:0", "10.3.0.1:1", nil, policy.Request{Policy: policy.RequireRoute}, "give the peer's address on the rail"},
+		{"an address of another rail, opted in", "10.1.0.1:0", "10.2.0.1:1", nil, policy.Request{Policy: policy.RequireRoute, AllowLocalCrossing: true}, "bind 10.2.0.1 itself"},
+		{"the gateway is known", "10.1.0.1:0", "10.60.0.2:1", []string{"route add 10.60.0.0/24 nexthop via 10.1.0.2 dev a0 nexthop via 10.2.0.2 dev b0"},
+			policy.Request{Policy: policy.RequireRoute}, "ip route replace 10.60.0.2/32 via 10.1.0.2 dev a0 table 1002; or use policy pin"},
+		{"the gateway is of the other family", "10.1.0.1:0", "10.60.0.2:1", []string{"route add 10.60.0.0/24 nexthop via fe80::9 dev a0 nexthop via 10.2.0.2 dev b0"},
+			policy.Request{Policy: policy.RequireRoute}, "ip route replace 10.60.0.2/32 via inet6 fe80::9 dev a0 table 1002"},
+		{"on the link, and known", "10.1.0.1:0", "10.1.0.2:1", []string{"route add 10.1.0.2/32 dev b0"},
+			policy.Request{Policy: policy.RequireRoute}, "ip route replace 10.1.0.2/32 dev a0 table 1002; or use policy pin"},
+		{"pin would refuse as well", "10.1.0.1:0", "10.2.0.2:1", nil, policy.Request{Policy: policy.RequireRoute, RequireOnLinkRoute: true}, "dev a0 table 1002 (with `via GATEWAY` where the peer is not on the link of a0)"},
+		{"unbound", "", "10.99.0.1:1", nil, policy.Request{}, "ip route replace 10.99.0.1/32 dev a0 (with `via GATEWAY` where the peer is not on the link of a0, or through another rail: b0); or bind an address of a rail"},
+		{"unbound, one rail up", "", "[fd99::1]:1", []string{"link set a0 down"}, policy.Request{}, "ip -6 route replace fd99::1/128 dev b0 (with `via GATEWAY` where the peer is not on the link of b0); or bind"},
+		{"unbound, all rails in a VRF", "", "10.99.0.1:1", vrf, policy.Request{}, "add a route to the destination, or bind an address of a rail"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m := newPair(t)
+			if test.bind != "" {
+				test.req.Binding = bind(t, m, test.bind)
+			}
+			for _, c := range test.setup {
+				require.NoError(t, m.IP(c))
+			}
+			test.req.Dst = ap(test.dst)
+			d := policy.Decide(m, test.req)
+			require.Error(t, d.Err)
+			require.Contains(t, d.Remedy, test.want)
+			if test.name == "pin would refuse as well" || test.name == "an address of another rail, opted in" {
+				require.NotContains(t, d.Remedy, "policy pin")
+			}
+			require.Equal(t, strings.Contains(d.Remedy, "ip "), len(d.Commands) > 0)
+		})
 	}
 }
 

@@ -79,10 +79,11 @@ type Error struct {
 	Src      netip.AddrPort // what was asked, as far as it was
 	Dst      netip.AddrPort
 	Binding  Binding
-	Routes   []Route // looked up so far
-	Reason   string  // the verdict in words
-	Remedy   string  // what to do about it
-	Cause    error   // why the machine could not be asked, else nil
+	Routes   []Route  // looked up so far
+	Reason   string   // the verdict in words
+	Remedy   string   // what to do about it
+	Commands []string // those within Remedy that mend it by themselves, for a shell
+	Cause    error    // why the machine could not be asked, else nil
 }
 
 // refuse makes the error of a refusal; the caller of the exported function adds

@@ -101,21 +101,21 @@ func (d *Decision) hostAnswer(owners []Interface) string {
 	return s
 }
 
-// explain returns reason and remedy of an accepted, bound request.
-func (d *Decision) explain(owners []Interface) (reason, remedy string) {
+// explain sets reason and remedy of an accepted, bound request.
+func (d *Decision) explain(owners []Interface) {
 	b := d.Binding
-	reason = fmt.Sprintf("the route leads through %s", b.Netdev)
+	d.Reason = fmt.Sprintf("the route leads through %s", b.Netdev)
 	if d.Effective.Kind == RouteLocal {
-		reason = fmt.Sprintf("the destination is on %s itself: loopback on %s", b.Netdev, b.Device)
+		d.Reason = fmt.Sprintf("the destination is on %s itself: loopback on %s", b.Netdev, b.Device)
 	}
 	if d.Overridden {
-		reason = fmt.Sprintf("the host's own route is %s; the binding keeps %s on %s", d.hostAnswer(owners), b.Device, b.Netdev)
+		d.Reason = fmt.Sprintf("the host's own route is %s; the binding keeps %s on %s", d.hostAnswer(owners), b.Device, b.Netdev)
 	}
 	if d.AssumedOnLink {
-		reason += fmt.Sprintf("; no route through %s leads to the destination, so the kernel assumes it to be on that link, and if nobody answers there, resolving times out", b.Netdev)
-		remedy = d.sourceRule()
+		d.Reason += fmt.Sprintf("; no route through %s leads to the destination, so the kernel assumes it to be on that link, and if nobody answers there, resolving times out", b.Netdev)
+		r := d.sourceRule()
+		d.Remedy, d.Commands = r.String(), r.commands
 	}
-	return reason, remedy
 }
 
 // String returns the decision on one line.
@@ -191,16 +191,16 @@ func (d Decision) Text() string {
 		line("source", "%s", addrText(d.Request.Src))
 	}
 	line("binding", "%s", d.Binding)
+	if d.HostRoute.Kind != RouteNotAsked {
+		r := d.HostRoute
+		r.Hops = d.HostFIB.Hops
+		line("host route", "%s", r)
+	}
 	if d.Effective.Kind != RouteNotAsked && d.Effective.Query != d.HostRoute.Query {
 		line("bound route", "%s", d.Effective)
 	}
 	if d.FIB.Kind != RouteNotAsked && d.FIB.Query != d.HostFIB.Query {
 		line("table entry", "%s", d.FIB)
-	}
-	if d.HostRoute.Kind != RouteNotAsked {
-		r := d.HostRoute
-		r.Hops = d.HostFIB.Hops
-		line("host route", "%s", r)
 	}
 	switch d.Verdict {
 	case Accepted:
@@ -213,13 +213,23 @@ func (d Decision) Text() string {
 	if d.Reason != "" {
 		line("because", "%s", d.Reason)
 	}
-	if d.Remedy != "" {
-		line("to do", "%s", d.Remedy)
+	key := "to do"
+	for _, c := range d.Commands {
+		line(key, "%s", c)
+		key = ""
+	}
+	if words := d.words(); words != "" {
+		line(key, "%s", words)
 	}
 	if k := d.Resolved; k != nil {
 		line("kernel", "%s/%d, %s -> %s, SGID %s", k.Device, k.Port, addrText(k.Local), addrText(k.Peer), k.SGID)
 	}
 	return b.String()
+}
+
+// words returns the remedy without its commands.
+func (d Decision) words() string {
+	return strings.TrimLeft(strings.TrimPrefix(d.Remedy, strings.Join(d.Commands, "; ")), "; ")
 }
 
 // LogValue makes a log/slog record of the decision.
@@ -240,8 +250,8 @@ func (d Decision) LogValue() slog.Value {
 // MarshalJSON writes the keys policy, verdict, error (the sentinel's name or
 // null), errno (its symbol or null), overridden, assumed_on_link, binding,
 // effective_route, host_route and resolved (each null where there is none), and
-// after them asked, destination, source, reason, remedy, bind_first, predicted
-// and lookups.
+// after them asked, destination, source, reason, remedy, commands, bind_first,
+// predicted and lookups.
 func (d Decision) MarshalJSON() ([]byte, error) {
 	effective, host := d.Effective, d.HostRoute
 	effective.Hops, host.Hops = d.FIB.Hops, d.HostFIB.Hops
@@ -261,13 +271,14 @@ func (d Decision) MarshalJSON() ([]byte, error) {
 		Source        string       `json:"source,omitempty"`
 		Reason        string       `json:"reason"`
 		Remedy        string       `json:"remedy,omitempty"`
+		Commands      []string     `json:"commands"`
 		BindFirst     bool         `json:"bind_first,omitempty"`
 		Predicted     []jsonTarget `json:"predicted"`
 		Lookups       int          `json:"lookups"`
 	}{
 		d.Policy, d.Verdict, orNull(SentinelName(d.Err)), orNull(ErrnoName(d.errno())), d.Overridden, d.AssumedOnLink,
 		d.Binding, asked(effective), asked(host), d.Resolved,
-		d.Request.Policy, jsonAddr(d.Request.Dst), jsonAddr(d.Request.Src), d.Reason, d.Remedy, d.Bind, jsonTargets(d.Predicted), d.Lookups,
+		d.Request.Policy, jsonAddr(d.Request.Dst), jsonAddr(d.Request.Src), d.Reason, d.Remedy, append([]string{}, d.Commands...), d.Bind, jsonTargets(d.Predicted), d.Lookups,
 	})
 }
 

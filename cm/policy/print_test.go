@@ -91,14 +91,16 @@ func TestText(t *testing.T) {
 			"host route   to 10.2.0.2 from 10.1.0.1: unicast via b0",
 			"verdict      accepted, overridden, assumed on-link: rxe0/1 on a0",
 			"because      the host's own route is unicast via b0; the binding keeps rxe0 on a0; no route through a0 leads",
-			"to do        ip rule add from 10.1.0.1 lookup 1002; ip route replace 10.2.0.2/32 dev a0 table 1002 (with `via GATEWAY`",
+			"to do        ip rule add from 10.1.0.1 lookup 1002\n" +
+				"             ip route replace 10.2.0.2/32 dev a0 table 1002\n" +
+				"             (with `via GATEWAY` where the peer is not on the link of a0)\n",
 		}, "pin 10.1.0.1 -> 10.2.0.2:7471: accepted, overridden, assumed on-link, rxe0/1 on a0: the host's own route is unicast via b0"},
 		{policy.Request{Policy: policy.PinBound, Binding: bind(t, m, "[fd01::1]:5000"), Dst: ap("[fd77::2]:7471")}, []string{
 			"policy       pin\n",
 			"bound route  to fd77::2 from fd01::1 oif 2: unicast via b0, gateway fd02::9",
 			"verdict      refused: ErrRouteMismatch, EHOSTUNREACH",
 			"because      with the binding the kernel answers unicast via b0, gateway fd02::9: for IPv6 the bound a0 is only a preference",
-			"to do        ip -6 rule add from fd01::1 lookup 1002; ip -6 route replace fd77::2/128 dev a0 table 1002",
+			"to do        ip -6 rule add from fd01::1 lookup 1002\n             ip -6 route replace fd77::2/128 dev a0 table 1002\n",
 		}, "pin [fd01::1]:5000 -> [fd77::2]:7471: refused, ErrRouteMismatch (EHOSTUNREACH): with the binding"},
 		{policy.Request{Policy: policy.RequireRoute, Binding: bind(t, m, "10.1.0.1:0"), Dst: ap("10.2.0.1:0"), AllowLocalCrossing: true}, []string{
 			"local, dev lo, an address of b0",
@@ -190,7 +192,7 @@ func TestJSON(t *testing.T) {
 		"host_route":      map[string]any{"kind": "unicast", "netdev": "a0", "ifindex": 2., "gateway": "10.1.0.2", "table": 254., "hops": hops, "query": "to 10.60.0.1 from 10.1.0.1"},
 		"resolved": map[string]any{"device": "rxe0", "port": 1., "transport": "RoCE", "local": "10.1.0.1:40000", "peer": "10.60.0.1:7471",
 			"sgid": "::ffff:10.1.0.1", "dgid": "::ffff:10.60.0.1", "path_mtu": 4096.},
-		"asked": "auto", "destination": "10.60.0.1:7471", "reason": d.Reason,
+		"asked": "auto", "destination": "10.60.0.1:7471", "reason": d.Reason, "commands": []any{},
 		"predicted": []any{map[string]any{"device": "rxe0", "port": 1., "transport": "RoCE", "netdev": "a0", "ifindex": 2.}},
 		"lookups":   14.,
 	}, got))
@@ -203,6 +205,7 @@ func TestJSON(t *testing.T) {
 	require.Nil(t, got["resolved"])
 	require.Equal(t, []any{}, got["predicted"])
 	require.NotEmpty(t, got["remedy"])
+	require.Equal(t, []any{"ip rule add from 10.1.0.1 lookup 1002", "ip route replace 10.99.0.1/32 dev a0 table 1002"}, got["commands"])
 
 	got = decode(policy.Decide(m, policy.Request{Src: ap("10.1.0.1:0"), Dst: ap("127.0.0.1:1")}))
 	require.Equal(t, map[string]any{"state": "unbound"}, got["binding"])

@@ -238,24 +238,46 @@ func TestRouteErrors(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrClosed)
 }
 
-// remedy is a refusal whose printed commands must mend it.
+// remedy is a refusal, or an override, that the printed commands must mend.
 type remedy struct {
-	name, bind, dst string
+	name, bind, dst string // no bind: an unbound id
 	setup           []string
 	policy          policy.Policy
+	err             error // nil: an override
+	onLink          bool
 }
 
-// TestRemedies applies the commands that refusals print, and asks again.
+// TestRemedies applies the commands that decisions print, and asks again.
 func TestRemedies(t *testing.T) {
+	hops := []string{"route add 10.60.0.0/24 nexthop via 10.1.0.2 dev a0 nexthop via 10.2.0.2 dev b0",
+		"route add fd60::/64 nexthop via fd01::2 dev a0 nexthop via fd02::2 dev b0"}
+	linkLocal := []string{"addr add fe80::a/64 dev a0", "addr add fe80::b/64 dev b0"}
+	mismatch, noRoute := policy.ErrRouteMismatch, policy.ErrNoRoute
 	for _, test := range []remedy{
-		{"v6 through the other rail", "fd01::1", "fd02::2", nil, policy.PinBound},
-		{"v6 no route", "fd01::1", "fd99::2", nil, policy.PinBound},
-		{"v6 unreachable", "fd01::1", "fd50::2", []string{"route add unreachable fd50::/64"}, policy.PinBound},
-		{"v6 two next hops", "fd01::1", "fd60::2", []string{"route add fd60::/64 nexthop via fd01::2 dev a0 nexthop via fd02::2 dev b0"}, policy.PinBound},
-		{"v4 through the other rail", "10.1.0.1", "10.2.0.2", nil, policy.RequireRoute},
-		{"v4 unreachable", "10.1.0.1", "10.50.0.2", []string{"route add unreachable 10.50.0.0/24"}, policy.RequireRoute},
-		{"v4 host route through the other rail", "10.1.0.1", "10.1.0.2", []string{"route add 10.1.0.2/32 dev b0"}, policy.RequireRoute},
-		{"v4 down", "10.1.0.1", "10.1.0.2", []string{"link set a0 down"}, policy.RequireRoute},
+		{"v6 through the other rail", "fd01::1", "fd02::2", nil, policy.PinBound, mismatch, false},
+		{"v6 through the other rail, route", "fd01::1", "fd02::2", nil, policy.RequireRoute, mismatch, false},
+		{"v6 no route", "fd01::1", "fd99::2", nil, policy.PinBound, mismatch, false},
+		{"v6 unreachable", "fd01::1", "fd50::2", []string{"route add unreachable fd50::/64"}, policy.PinBound, mismatch, false},
+		{"v6 two next hops", "fd01::1", "fd60::2", hops, policy.PinBound, mismatch, false},
+		{"v6 rules before", "fd01::1", "fd02::2", []string{"rule add to fd02::/64 lookup 77 pref 10", "route add unreachable fd02::/64 table 77"}, policy.PinBound, mismatch, false},
+		{"v6 from a link-local address", "fe80::a%a0", "fd02::2", linkLocal, policy.PinBound, mismatch, false},
+		{"v6 the link's route is missing", "fe80::a%a0", "fe80::2%a0", append(linkLocal, "route del fe80::/64 dev a0"), policy.PinBound, mismatch, false},
+		{"v4 through the other rail", "10.1.0.1", "10.2.0.2", nil, policy.RequireRoute, mismatch, false},
+		{"v4 unreachable", "10.1.0.1", "10.50.0.2", []string{"route add unreachable 10.50.0.0/24"}, policy.RequireRoute, mismatch, false},
+		{"v4 host route through the other rail", "10.1.0.1", "10.1.0.2", []string{"route add 10.1.0.2/32 dev b0"}, policy.RequireRoute, mismatch, false},
+		{"v4 two next hops", "10.1.0.1", "10.60.0.2", hops, policy.RequireRoute, mismatch, false},
+		{"v4 a route wanted", "10.1.0.1", "10.2.0.2", nil, policy.PinBound, mismatch, true},
+		{"v4 no route, a route wanted", "10.1.0.1", "10.99.0.2", nil, policy.PinBound, mismatch, true},
+		{"v4 down", "10.1.0.1", "10.1.0.2", []string{"link set a0 down"}, policy.RequireRoute, mismatch, false},
+		{"v4 assumed on-link", "10.1.0.1", "10.2.0.2", nil, policy.PinBound, nil, false},
+		{"v4 assumed on-link, no route", "10.1.0.1", "10.99.0.2", nil, policy.PinBound, nil, false},
+		{"unbound, no route", "", "10.99.0.2", nil, policy.FollowRoute, noRoute, false},
+		{"unbound, no route, v6", "", "fd99::2", nil, policy.FollowRoute, noRoute, false},
+		{"unbound, prohibited", "", "10.52.0.1", []string{"route add prohibit 10.52.0.0/24"}, policy.FollowRoute, noRoute, false},
+		{"unbound, unreachable, v6", "", "fd50::2", []string{"route add unreachable fd50::/64"}, policy.FollowRoute, noRoute, false},
+		{"unbound, the first rail is down", "", "10.99.0.2", []string{"link set a0 down"}, policy.FollowRoute, noRoute, false},
+		{"unbound, the link is down", "", "fe80::2%a0", append(linkLocal, "link set a0 down"), policy.FollowRoute, noRoute, false},
+		{"unbound, the link's route is missing", "", "fe80::2%a0", append(linkLocal, "route del fe80::/64 dev a0"), policy.FollowRoute, noRoute, false},
 	} {
 		test.run(t)
 	}
@@ -271,10 +293,12 @@ func TestPairRemediesVRF(t *testing.T) {
 	}
 	vrf := []string{"link add vrf-b type vrf table 10", "link set vrf-b up", "link set b0 master vrf-b", "addr replace fd02::1/64 dev b0"}
 	for _, test := range []remedy{
-		{"v6 leak", "fd02::1", "fd01::2", vrf, policy.PinBound},
-		{"v4 through the other rail", "10.2.0.1", "10.1.0.2", vrf, policy.PinBound},
-		{"v6 host route", "fd02::1", "fd02::2", vrf, policy.RequireRoute},
-		{"v4 host route", "10.2.0.1", "10.2.0.2", vrf, policy.RequireRoute},
+		{"v6 leak", "fd02::1", "fd01::2", vrf, policy.PinBound, policy.ErrRouteMismatch, false},
+		{"v4 through the other rail", "10.2.0.1", "10.1.0.2", vrf, policy.PinBound, policy.ErrRouteMismatch, false},
+		{"v6 host route", "fd02::1", "fd02::2", vrf, policy.RequireRoute, policy.ErrRouteMismatch, false},
+		{"v4 host route", "10.2.0.1", "10.2.0.2", vrf, policy.RequireRoute, policy.ErrRouteMismatch, false},
+		{"v6 the link's route is missing", "fe80::b%b0", "fe80::2%b0",
+			append(vrf, "addr replace fe80::b/64 dev b0", "route del fe80::/64 dev b0 table 10"), policy.PinBound, policy.ErrRouteMismatch, false},
 	} {
 		test.run(t)
 	}
@@ -283,23 +307,32 @@ func TestPairRemediesVRF(t *testing.T) {
 func (test remedy) run(t *testing.T) {
 	t.Run(test.name, func(t *testing.T) {
 		s := newPair(t)
-		b, err := policy.ResolveBinding(s, netip.AddrPortFrom(ip(test.bind), 0))
-		require.NoError(t, err)
-		s.ip(t, test.setup...)
-		r := policy.Request{Policy: test.policy, Binding: b, Dst: netip.AddrPortFrom(ip(test.dst), 7471)}
-		d := policy.Decide(s, r)
-		require.ErrorIs(t, d.Err, policy.ErrRouteMismatch)
-		commands := 0
-		for _, c := range strings.Split(d.Remedy, "; ") {
-			c, _, _ = strings.Cut(c, " (with")
-			if args, ok := strings.CutPrefix(c, "ip "); ok {
-				require.NoError(t, s.run("", strings.Fields(args)...))
-				commands++
-			}
+		r := policy.Request{Policy: test.policy, RequireOnLinkRoute: test.onLink, Dst: netip.AddrPortFrom(ip(test.dst), 7471)}
+		before, after := test.setup, []string(nil)
+		if strings.Contains(strings.Join(test.setup, " "), " down") {
+			before, after = nil, test.setup // the bind comes first
 		}
-		require.NotZero(t, commands)
-		d = policy.Decide(s, r)
+		s.ip(t, before...)
+		if test.bind != "" {
+			var err error
+			r.Binding, err = policy.ResolveBinding(s, netip.AddrPortFrom(ip(test.bind), 0))
+			require.NoError(t, err)
+		}
+		s.ip(t, after...)
+		ask := func() policy.Decision { return policy.Decide(s, r) }
+		d := ask()
+		require.ErrorIs(t, d.Err, test.err, d.Text())
+		require.NotEmpty(t, d.Commands, d.Text())
+		for _, c := range d.Commands {
+			require.Contains(t, d.Text(), c+"\n", "as it is printed")
+			args, ok := strings.CutPrefix(c, "ip ")
+			require.True(t, ok, c)
+			require.NoError(t, s.run("", strings.Fields(args)...), d.Text())
+		}
+		d = ask()
 		require.NoError(t, d.Err, d.Text())
+		require.False(t, d.Overridden && test.err == nil, d.Text())
+		require.False(t, d.AssumedOnLink && (test.onLink || test.err == nil), d.Text())
 	})
 }
 
