@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/railbind/railbind/examples/internal/guest"
 )
 
 // asProgram makes this test binary behave as the program.
@@ -22,10 +24,7 @@ func TestMain(m *testing.M) {
 // The program as it stands, on host 1 of the topology it was written for; host 2
 // runs serve.
 func TestRailsDial(t *testing.T) {
-	if os.Getenv("RAILBIND_GUEST") == "" {
-		t.Skip("runs in the guest: ci/guest -topo rails")
-	}
-	require.Equal(t, "rails", os.Getenv("RAILBIND_TOPO"), "this test is for another topology")
+	guest.NeedTopo(t, "rails")
 	self, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.Command(self)

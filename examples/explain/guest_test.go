@@ -1,23 +1,14 @@
 package main
 
 import (
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-)
 
-// needTopo says which guest a test is for. On a machine that is no guest the
-// test is skipped; in a guest of another topology it must not have been chosen.
-func needTopo(t *testing.T, name string) {
-	t.Helper()
-	if os.Getenv("RAILBIND_GUEST") == "" {
-		t.Skipf("runs in the guest: ci/guest -topo %s", name)
-	}
-	require.Equal(t, name, os.Getenv("RAILBIND_TOPO"), "this test is for another topology")
-}
+	"github.com/railbind/railbind/examples/internal/guest"
+)
 
 func ip(t *testing.T, args string) {
 	t.Helper()
@@ -112,7 +103,7 @@ func (w want) check(t *testing.T, args string) {
 
 // The acceptance scenarios of the binding rule that need no second host.
 func TestPairScenarios(t *testing.T) {
-	needTopo(t, "pair")
+	guest.NeedTopo(t, "pair")
 	conflict, mismatch := refused("ErrSourceConflict", "EINVAL"), refused("ErrRouteMismatch", "EHOSTUNREACH")
 	for _, c := range []struct {
 		name, args string
@@ -154,7 +145,7 @@ func TestPairScenarios(t *testing.T) {
 
 // A device that has no fitting address cannot be bound at all.
 func TestPairDevices(t *testing.T) {
-	needTopo(t, "pair")
+	guest.NeedTopo(t, "pair")
 	for _, args := range []string{"-bind c0 10.3.0.2", "-bind nosuch 10.1.0.2", "-bind lo 10.1.0.2"} {
 		refused("ErrNotRDMA", "ENODEV").check(t, args)
 	}
@@ -162,7 +153,7 @@ func TestPairDevices(t *testing.T) {
 
 // Scenario 9: the override is told before, and what the kernel then finds out.
 func TestPairAssumedOnLink(t *testing.T) {
-	needTopo(t, "pair")
+	guest.NeedTopo(t, "pair")
 	w := want{device: "rxe0", netdev: "a0", overridden: true, assumed: true, effective: "a0", host: "b0"}
 	w.check(t, "-bind 10.1.0.1 10.2.0.2:7471")
 	w.status, w.disagree = statusUnknown, true
@@ -170,7 +161,7 @@ func TestPairAssumedOnLink(t *testing.T) {
 }
 
 func TestPairText(t *testing.T) {
-	needTopo(t, "pair")
+	guest.NeedTopo(t, "pair")
 	for _, c := range []struct {
 		args   string
 		status int
@@ -211,7 +202,7 @@ func TestPairText(t *testing.T) {
 
 // Scenario 16: rail 1's peer behind a route through rail 0.
 func TestRailsOverride(t *testing.T) {
-	needTopo(t, "rails")
+	guest.NeedTopo(t, "rails")
 	ip(t, "route add 10.10.1.2/32 via 10.10.0.2 dev rail0")
 	t.Cleanup(func() { ip(t, "route del 10.10.1.2/32") })
 	onRail1 := accepted("rxe1", "rail1").onRoutes("rail1", "rail0")

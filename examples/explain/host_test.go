@@ -2,22 +2,13 @@ package main
 
 import (
 	"encoding/json"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-)
 
-// needNoRDMA says which machine a test is for: the guests `bare` and `none`, or
-// one without RDMA anyway.
-func needNoRDMA(t *testing.T) {
-	t.Helper()
-	if devices, err := os.ReadDir("/sys/class/infiniband"); err == nil && len(devices) > 0 {
-		require.Empty(t, os.Getenv("RAILBIND_GUEST"), "this test is for a guest without RDMA")
-		t.Skip("this machine has RDMA")
-	}
-}
+	"github.com/railbind/railbind/examples/internal/guest"
+)
 
 func TestNoRDMA(t *testing.T)     { testNoRDMA(t) }
 func TestBareNoRDMA(t *testing.T) { testNoRDMA(t) }
@@ -26,7 +17,7 @@ func TestNoneNoRDMA(t *testing.T) { testNoRDMA(t) }
 // Without RDMA nothing is decided, whatever is asked, and the routes are still
 // told.
 func testNoRDMA(t *testing.T) {
-	needNoRDMA(t)
+	guest.NeedNoRDMA(t)
 	for _, args := range []string{
 		"127.0.0.1:7471", "-bind 127.0.0.1 127.0.0.1", "-bind rxe0 127.0.0.1", "-src 127.0.0.1 -policy pin 127.0.0.1",
 		"-resolve ::1", "-bind fd00::1 127.0.0.1",

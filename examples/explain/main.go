@@ -4,24 +4,21 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"net/netip"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/railbind/railbind/cm/policy"
+	"github.com/railbind/railbind/examples/internal/program"
 )
 
 // Exit statuses.
 const (
-	statusAccepted = 0
+	statusAccepted = program.OK
 	statusRefused  = 1
-	statusMisuse   = 2
+	statusMisuse   = program.Misuse
 	statusUnknown  = 3
 )
 
@@ -55,21 +52,12 @@ type options struct {
 	json    bool
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
-}
+func main() { program.Main(run) }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, err := parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(stdout, usage)
-		return statusAccepted
-	}
 	if err != nil {
-		fmt.Fprintf(stderr, "rb-explain: %v\nrb-explain -h explains\n", err)
-		return statusMisuse
+		return program.Explain(err, "rb-explain", usage, stdout, stderr)
 	}
 	r := explain(ctx, o)
 	if err := r.print(stdout, o.json); err != nil {

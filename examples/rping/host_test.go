@@ -2,24 +2,14 @@ package main
 
 import (
 	"encoding/json"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/railbind/railbind/examples/internal/guest"
 	"github.com/railbind/railbind/ibv"
 )
-
-// needNoRDMA says which machine a test is for: the guests `bare` and `none`, or
-// one without RDMA anyway.
-func needNoRDMA(t *testing.T) {
-	t.Helper()
-	if devices, err := os.ReadDir("/sys/class/infiniband"); err == nil && len(devices) > 0 {
-		require.Empty(t, os.Getenv("RAILBIND_GUEST"), "this test is for a guest without RDMA")
-		t.Skip("this machine has RDMA")
-	}
-}
 
 func TestNoRDMA(t *testing.T)     { testNoRDMA(t) }
 func TestBareNoRDMA(t *testing.T) { testNoRDMA(t) }
@@ -27,7 +17,7 @@ func TestNoneNoRDMA(t *testing.T) { testNoRDMA(t) }
 
 // Without RDMA both roles say so, at once and in both forms.
 func testNoRDMA(t *testing.T) {
-	needNoRDMA(t)
+	guest.NeedNoRDMA(t)
 	for _, args := range []string{"-c -a 192.0.2.1 -C 1", "-c -a 192.0.2.1 -I 192.0.2.2", "-c -a 192.0.2.1 -device eth0", "-s", "-sP", "-s -device eth0"} {
 		t.Run(args, func(t *testing.T) {
 			var out, errs strings.Builder

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/railbind/railbind/cm"
+	"github.com/railbind/railbind/examples/internal/guest"
 	"github.com/railbind/railbind/ibv"
 )
 
@@ -67,7 +68,7 @@ func own(mr *ibv.MR) advert {
 // Clients that break the protocol, against our server: each ends with a typed
 // error, none hangs it.
 func TestPairHostileClient(t *testing.T) {
-	needTopo(t, "pair")
+	guest.NeedTopo(t, "pair")
 	ping := make([]byte, 64)
 	fill(ping, 0)
 	send := func(t *testing.T, c *cm.Conn, b []byte) { require.NoError(t, c.Send(within(t, patience), b)) }
@@ -179,7 +180,7 @@ func TestPairHostileClient(t *testing.T) {
 
 // Servers that break the protocol, against our client.
 func TestPairHostileServer(t *testing.T) {
-	needTopo(t, "pair")
+	guest.NeedTopo(t, "pair")
 	ctx := within(t, patience)
 	for _, c := range []struct {
 		name   string

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/railbind/railbind/examples/internal/guest"
 )
 
 // In the topology `pair` a device talks to itself: rxe0 has 10.1.0.1 and
@@ -53,7 +55,7 @@ func oneLine(t *testing.T, s string) result {
 }
 
 func TestPairClientWithC(t *testing.T) {
-	needTopo(t, "pair")
+	guest.NeedTopo(t, "pair")
 	runs := append(pairRuns[:len(pairRuns):len(pairRuns)], pairRuns[0])
 	runs[len(runs)-1].size = 16 // C's own client does not go that low
 	for _, c := range runs {
@@ -72,7 +74,7 @@ func TestPairClientWithC(t *testing.T) {
 }
 
 func TestPairServerWithC(t *testing.T) {
-	needTopo(t, "pair")
+	guest.NeedTopo(t, "pair")
 	for _, c := range pairRuns {
 		t.Run(fmt.Sprintf("%s/%d bytes", c.addr, c.size), func(t *testing.T) {
 			srv, at := server(t, c.addr, "-v")
@@ -88,7 +90,7 @@ func TestPairServerWithC(t *testing.T) {
 }
 
 func TestPairWithItself(t *testing.T) {
-	needTopo(t, "pair")
+	guest.NeedTopo(t, "pair")
 	for _, c := range []struct {
 		addr, device, netdev string
 		size, count          int
@@ -117,7 +119,7 @@ func TestPairWithItself(t *testing.T) {
 
 // A device by its RDMA name and by its network device, on either side.
 func TestPairDevice(t *testing.T) {
-	needTopo(t, "pair")
+	guest.NeedTopo(t, "pair")
 	for _, device := range []string{"rxe1", "b0"} {
 		srv := ours(t, "-s -p 0 -device "+device)
 		srv.says("listening on 10.2.0.1:")
@@ -136,7 +138,7 @@ func TestPairDevice(t *testing.T) {
 // A persistent server serves many clients at once, of both kinds and families,
 // and ends in order.
 func TestPairPersistent(t *testing.T) {
-	needTopo(t, "pair")
+	guest.NeedTopo(t, "pair")
 	srv, at := server(t, "::", "-P -json")
 	var clients []*process
 	for i := range 3 {
@@ -159,7 +161,7 @@ func TestPairPersistent(t *testing.T) {
 }
 
 func TestPairInterrupt(t *testing.T) {
-	needTopo(t, "pair")
+	guest.NeedTopo(t, "pair")
 	for _, c := range []struct {
 		count, want int
 		signal      syscall.Signal
@@ -183,7 +185,7 @@ func TestPairInterrupt(t *testing.T) {
 
 // A peer that is killed ends the other side, within moments and with a reason.
 func TestPairKilledPeer(t *testing.T) {
-	needTopo(t, "pair")
+	guest.NeedTopo(t, "pair")
 	t.Run("server", func(t *testing.T) {
 		for _, kind := range []string{"ours", "theirs"} {
 			var srv *process
@@ -218,7 +220,7 @@ func TestPairKilledPeer(t *testing.T) {
 
 // A peer that stops, without ending, is given up after -timeout.
 func TestPairStoppedPeer(t *testing.T) {
-	needTopo(t, "pair")
+	guest.NeedTopo(t, "pair")
 	srv, at := server(t, "10.1.0.1", "-timeout 1h")
 	cl := ours(t, fmt.Sprintf("-c -json -timeout 5s -a 10.1.0.1 -p %d", at.Port()))
 	cl.says(" rounds")
@@ -232,7 +234,7 @@ func TestPairStoppedPeer(t *testing.T) {
 
 // What the rule or the peer refuses, with its exit status and its reason.
 func TestPairRefusals(t *testing.T) {
-	needTopo(t, "pair")
+	guest.NeedTopo(t, "pair")
 	for _, c := range []struct {
 		args         string
 		status       int

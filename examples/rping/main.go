@@ -6,42 +6,29 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
-	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/railbind/railbind/cm"
+	"github.com/railbind/railbind/examples/internal/program"
 	"github.com/railbind/railbind/ibv"
 )
 
 // Exit statuses.
 const (
-	statusOK          = 0
+	statusOK          = program.OK
 	statusFailed      = 1
-	statusMisuse      = 2
+	statusMisuse      = program.Misuse
 	statusNoRDMA      = 3
 	statusRefused     = 4
 	statusInterrupted = 130
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
-}
+func main() { program.Main(run) }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, err := parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(stdout, usage)
-		return statusOK
-	}
 	if err != nil {
-		fmt.Fprintf(stderr, "rb-rping: %v\nrb-rping -h explains\n", err)
-		return statusMisuse
+		return program.Explain(err, "rb-rping", usage, stdout, stderr)
 	}
 	out := &output{options: o, out: stdout, err: stderr}
 	if o.server {

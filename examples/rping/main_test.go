@@ -6,10 +6,8 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"os/signal"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -21,21 +19,9 @@ const asProgram = "RB_RPING_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-		defer stop()
-		os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+		main()
 	}
 	os.Exit(m.Run())
-}
-
-// needTopo says which guest a test is for. On a machine that is no guest the
-// test is skipped; in a guest of another topology it must not have been chosen.
-func needTopo(t *testing.T, name string) {
-	t.Helper()
-	if os.Getenv("RAILBIND_GUEST") == "" {
-		t.Skipf("runs in the guest: ci/guest -topo %s", name)
-	}
-	require.Equal(t, name, os.Getenv("RAILBIND_TOPO"), "this test is for another topology")
 }
 
 // patience bounds what must end by itself; the guest may be slow.

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/railbind/railbind/examples/internal/guest"
 )
 
 // In the topology `rails` this is host 1; host 2 runs rb-rping -s -P on port
@@ -23,7 +25,7 @@ var rails = []struct{ local, peer, device, netdev string }{
 }
 
 func TestRailsBothWays(t *testing.T) {
-	needTopo(t, "rails")
+	guest.NeedTopo(t, "rails")
 	for _, r := range rails {
 		t.Run(r.peer, func(t *testing.T) {
 			for _, port := range []int{oursPort, theirsPort} {
@@ -46,7 +48,7 @@ func TestRailsBothWays(t *testing.T) {
 
 // A name of a device, without any address of this host.
 func TestRailsDevice(t *testing.T) {
-	needTopo(t, "rails")
+	guest.NeedTopo(t, "rails")
 	cl := ours(t, fmt.Sprintf("-c -json -C 1 -device rxe1 -a 10.10.1.2 -p %d", oursPort))
 	cl.wantStatus(statusOK)
 	require.True(t, strings.HasPrefix(oneLine(t, cl.out.String()).Local, "10.10.1.1:"))
@@ -54,7 +56,7 @@ func TestRailsDevice(t *testing.T) {
 
 // Scenario 16: a host route sends rail 1's peer through rail 0.
 func TestRailsOverride(t *testing.T) {
-	needTopo(t, "rails")
+	guest.NeedTopo(t, "rails")
 	ip := func(args string) {
 		out, err := exec.Command("ip", strings.Fields(args)...).CombinedOutput()
 		require.NoError(t, err, "ip %s: %s", args, out)
