@@ -50,7 +50,7 @@ func (c cache) buildSiw(ctx context.Context, k kernel, suite, module string) err
 	source := "linux-source-" + kernelSeries(k.Release)
 	headers := "linux-headers-" + k.Release
 	if err := apt.root(ctx, root, headers+"="+k.Version, source+"="+k.Version,
-		"make", "gcc", "dash", "coreutils", "findutils", "grep", "sed", "mawk"); err != nil {
+		"make", "gcc", "base-files", "dash", "coreutils", "findutils", "grep", "sed", "mawk"); err != nil {
 		return fmt.Errorf("%w (where Debian has moved on from %s, remove the folder %s to take its newest kernel)", err, k.Version, k.dir)
 	}
 	build := source + "/drivers/infiniband/sw/siw"
