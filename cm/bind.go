@@ -35,7 +35,7 @@ func (id *ID) bind(addr netip.AddrPort) error {
 	}
 	addr, err := kernelAddr(id.host, addr)
 	if err != nil {
-		return id.fail(op, err)
+		return id.refuse(op, addr, netip.AddrPort{}, err)
 	}
 	id.mu.Lock()
 	id.info.Local = addr // so that an error names it
@@ -64,7 +64,7 @@ func (id *ID) bind(addr netip.AddrPort) error {
 	if id.state != StateIdle {
 		return nil // closed or removed meanwhile: that state stays
 	}
-	id.binding = b
+	id.bound(b)
 	id.state = StateBoundWildcard
 	if b.State == policy.BoundDevice {
 		id.state = StateBoundDevice

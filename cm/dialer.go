@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"strconv"
@@ -35,6 +36,7 @@ type Dialer struct {
 	// on the device it is given: the one the connection has come to be on.
 	Resources func(*ibv.Context) (Resources, error)
 	Channel   *EventChannel // nil: one that the process shares
+	Logger    *slog.Logger  // see IDConfig
 }
 
 // staleTries is how often a dial is repeated that the peer refused because it
@@ -139,12 +141,14 @@ func (d *Dialer) resolve(ctx context.Context, dst netip.AddrPort) (*ID, error) {
 		AllowLocalCrossing: d.AllowLocalCrossing,
 		RequireOnLinkRoute: d.RequireOnLinkRoute,
 		Timeouts:           d.Timeouts,
+		Logger:             d.Logger,
 	})
 	if err != nil {
 		return nil, &OpError{Op: "dial", Remote: dst, Err: err}
 	}
 	src, err := d.source(id.host, dst)
 	if err != nil {
+		id.refused(err)
 		id.Close()
 		return nil, &OpError{Op: "dial", Local: d.LocalAddr, Remote: dst, Device: d.LocalDevice, Err: err}
 	}

@@ -1,9 +1,12 @@
 package cm
 
 import (
+	"errors"
+	"fmt"
 	"strconv"
 
 	"github.com/railbind/railbind/cgo"
+	"github.com/railbind/railbind/cm/policy"
 )
 
 // EventType is the kind of a connection manager event.
@@ -48,15 +51,42 @@ func (t EventType) String() string {
 type PortSpace int
 
 // The port spaces of this package's ids. TCP is reliable connected, and the
-// zero value of a configuration means it.
+// zero value of a configuration means it. UDP is for datagrams: so far its ids
+// can be bound and resolved, under the same rule, and not connected.
 const (
 	PortSpaceTCP = PortSpace(cgo.PortSpaceTCP)
+	PortSpaceUDP = PortSpace(cgo.PortSpaceUDP)
 )
 
 func (p PortSpace) String() string {
 	switch p {
 	case PortSpaceTCP, 0:
 		return "TCP"
+	case PortSpaceUDP:
+		return "UDP"
 	}
 	return "PortSpace(" + strconv.Itoa(int(p)) + ")"
+}
+
+func (p PortSpace) orTCP() PortSpace {
+	if p == 0 {
+		return PortSpaceTCP
+	}
+	return p
+}
+
+// needTCP is what the steps of a connection say to an id of another port space.
+func (p PortSpace) needTCP() error {
+	if p.orTCP() == PortSpaceTCP {
+		return nil
+	}
+	return fmt.Errorf("connections are made in the TCP port space, the id is of %v: %w", p, errors.ErrUnsupported)
+}
+
+// policy is the port space as the binding rule names it.
+func (p PortSpace) policy() policy.PortSpace {
+	if p == PortSpaceUDP {
+		return policy.PortSpaceUDP
+	}
+	return policy.PortSpaceTCP
 }

@@ -3,6 +3,7 @@ package cm
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"runtime"
 	"sync"
@@ -16,8 +17,9 @@ import (
 // IDConfig says how an id behaves. The zero value is a TCP port space id under
 // the policy Auto on the process's own event channel.
 type IDConfig struct {
-	Channel *EventChannel // nil: one that the process shares
-	Policy  Policy
+	Channel   *EventChannel // nil: one that the process shares
+	PortSpace PortSpace     // 0: PortSpaceTCP
+	Policy    Policy
 	// AllowLocalCrossing lets PinBound pass a destination that is a local
 	// address of another network device. It connects only on hosts with routing
 	// rules made for it.
@@ -26,6 +28,10 @@ type IDConfig struct {
 	// assume to be on the bound link.
 	RequireOnLinkRoute bool
 	Timeouts           Timeouts
+	// Logger gets a record of each decision of the binding rule, with the
+	// Decision as an attribute: accepted at level Info, refused at Warn, and what
+	// the kernel did against the rule at Error. nil: none. See also ReadCounters.
+	Logger *slog.Logger
 }
 
 // Timeouts bound the steps, also where the context has no deadline; the
@@ -92,6 +98,9 @@ type ID struct {
 //
 // Implements: int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context, enum rdma_port_space ps)
 func NewID(cfg IDConfig) (*ID, error) {
+	if p := cfg.PortSpace.orTCP(); p != PortSpaceTCP && p != PortSpaceUDP {
+		return nil, fmt.Errorf("cm: new id: %v: use PortSpaceTCP or PortSpaceUDP: %w", p, errors.ErrUnsupported)
+	}
 	ch, err := channelOrDefault(cfg.Channel)
 	if err != nil {
 		return nil, err
@@ -107,7 +116,7 @@ func NewID(cfg IDConfig) (*ID, error) {
 		h.release()
 		return nil, err
 	}
-	if id.h, err = cgo.CreateID(ch.h, id.cookie, cgo.PortSpaceTCP); err != nil {
+	if id.h, err = cgo.CreateID(ch.h, id.cookie, int(cfg.PortSpace.orTCP())); err != nil {
 		ch.unregister(id.cookie)
 		h.release()
 		return nil, fmt.Errorf("cm: %w", err)
@@ -203,9 +212,21 @@ func (id *ID) State() State {
 	return id.state
 }
 
-// Binding says to what the id is bound, from this library's own record: the
-// kernel offers no query that tells a wildcard-bound id from an idle one, and
-// a nil id->verbs proves nothing.
+// Binding says whether, to what and since when the id is bound, in any state.
+// It is this library's own record, checked against the host at every step,
+// because no field of the kernel's id is proof:
+//
+//   - a nil id->verbs is also that of an id bound to a wildcard or to loopback,
+//     and of one on which a resolve failed after the kernel had bound it;
+//   - the local address of a wildcard-bound id looks like that of an idle one,
+//     and an IPv4 resolve fills it in before it is known to succeed;
+//   - id->verbs and the source GID stay those of the bound device where an IPv6
+//     path leaves through another one: only the path's MTU may show it.
+//
+// An id from a listener is bound where its request landed, since then; a
+// listener where it was bound, or to no device. Where a step failed that could
+// have bound the id in part, the state is policy.BoundUnknown. What was true
+// last stays on record after the end of the connection and of the id.
 func (id *ID) Binding() Binding {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -306,12 +327,16 @@ func (id *ID) call(f func(h cgo.ID) error) error {
 // returns the error as the caller sees it.
 func (id *ID) poison(op string, err error) error {
 	err = id.fail(op, err)
+	id.refused(err)
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	switch id.state {
 	case StateDestroyed, StateRemoved, StateDisconnected:
 	default:
 		id.state, id.cause = StatePoisoned, err
+		if id.binding.State != policy.BoundDevice || errors.Is(err, ErrDeviceSplit) {
+			id.binding = Binding{State: policy.BoundUnknown, Addr: id.binding.Addr, Since: time.Now()}
+		}
 	}
 	return err
 }

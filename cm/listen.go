@@ -23,6 +23,9 @@ func (id *ID) Listen(backlog int) error {
 		return err
 	}
 	defer id.step.Unlock()
+	if err := id.cfg.PortSpace.needTCP(); err != nil {
+		return id.fail(op, err)
+	}
 	if backlog <= 0 {
 		backlog = DefaultBacklog
 	}
@@ -82,9 +85,11 @@ func (id *ID) GetRequest(ctx context.Context) (*ID, error) {
 		}
 		if err := child.inspect(id.Binding()); err != nil {
 			q.refuse(err)
+			child.refused(err)
 			child.Close() // destroying it rejects the peer
 			continue
 		}
+		child.accepted(child.Decision())
 		return child, nil
 	}
 }
@@ -161,7 +166,7 @@ func (id *ID) inspect(listener Binding) error {
 	})
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	id.binding = b
+	id.bound(b)
 	id.info.Local = b.Addr // with its zone, which the kernel leaves out
 	if zone := b.Addr.Addr().Zone(); zone != "" {
 		id.info.Peer = withZone(info.Peer, zone)

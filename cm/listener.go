@@ -3,6 +3,7 @@ package cm
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/netip"
 
 	"github.com/railbind/railbind/ibv"
@@ -13,6 +14,7 @@ type ListenConfig struct {
 	Backlog  int // requests that may wait; 0: DefaultBacklog
 	Timeouts Timeouts
 	Channel  *EventChannel // nil: one that the process shares
+	Logger   *slog.Logger  // see IDConfig
 }
 
 // Listener takes connection requests. All its methods may be called at once
@@ -26,7 +28,7 @@ type Listener struct {
 // unspecified address takes requests on all devices; Request.Binding says where
 // each landed. Port 0 lets the kernel choose; Addr tells.
 func Listen(local netip.AddrPort, cfg ListenConfig) (*Listener, error) {
-	id, err := NewID(IDConfig{Channel: cfg.Channel, Timeouts: cfg.Timeouts})
+	id, err := NewID(IDConfig{Channel: cfg.Channel, Timeouts: cfg.Timeouts, Logger: cfg.Logger})
 	if err != nil {
 		return nil, &OpError{Op: "listen", Local: local, Err: err}
 	}

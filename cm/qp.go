@@ -23,6 +23,8 @@ func (id *ID) CreateQP(pd *ibv.PD, cfg ibv.QPConfig) (*ibv.QP, error) {
 	defer id.step.Unlock()
 	ctx := id.Context()
 	switch {
+	case id.cfg.PortSpace.needTCP() != nil:
+		return nil, id.fail(op, id.cfg.PortSpace.needTCP())
 	case id.QP() != nil:
 		return nil, id.fail(op, fmt.Errorf("%w: the id has a queue pair already", ErrState))
 	case pd == nil:

@@ -41,6 +41,7 @@ func (id *ID) ResolveAddr(ctx context.Context, src, dst netip.AddrPort) error {
 		Binding:            id.Binding(),
 		Src:                src,
 		Dst:                dst,
+		PortSpace:          id.cfg.PortSpace.policy(),
 		AllowLocalCrossing: id.cfg.AllowLocalCrossing,
 		RequireOnLinkRoute: id.cfg.RequireOnLinkRoute,
 	})
@@ -89,6 +90,7 @@ func (id *ID) ResolveAddr(ctx context.Context, src, dst netip.AddrPort) error {
 		return id.poison(op, err)
 	}
 	id.setBinding(d.Binding)
+	id.accepted(d)
 	return id.advance(op, StateResolving, StateAddrResolved)
 }
 
@@ -126,6 +128,7 @@ func (id *ID) refuse(op string, src, dst netip.AddrPort, err error) error {
 	if b := id.Binding(); b.Addr.IsValid() {
 		e.Local, e.Device = b.Addr, b.Device
 	}
+	id.refused(e)
 	return e
 }
 
@@ -138,6 +141,15 @@ func (id *ID) setDecision(d Decision) {
 func (id *ID) setBinding(b Binding) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
+	id.bound(b)
+}
+
+// bound records a binding; one that was there already keeps its time. id.mu is
+// held.
+func (id *ID) bound(b Binding) {
+	if b.Since = id.binding.Since; id.binding.State != b.State {
+		b.Since = time.Now()
+	}
 	id.binding = b
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Binding says to what an id is bound. The zero value is an unbound id.
@@ -24,6 +25,10 @@ type Binding struct {
 	GIDType     GIDType
 	PKey        uint16 // InfiniBand: partition of the IPoIB device, else 0
 	VRF         string // the VRF that the network device belongs to, or ""
+
+	// Since is when an id came to be bound so; the rule itself sets and reads it
+	// nowhere.
+	Since time.Time
 }
 
 // ResolveBinding says what binding local would bind: the network device that
@@ -384,6 +389,8 @@ func (b Binding) String() string {
 		return "not bound"
 	case BoundWildcard:
 		return "bound to " + b.Addr.String() + ", no device"
+	case BoundUnknown:
+		return "perhaps bound: a step failed on it"
 	}
 	s := fmt.Sprintf("bound to %s = %s (ifindex %d, MTU %d)", addrText(b.Addr), b.place(), b.Ifindex, b.MTU)
 	if b.VRF != "" {

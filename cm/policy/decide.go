@@ -131,7 +131,10 @@ func (d *Decision) finish(v *view, err *Error) {
 
 // plain makes the refusals that need no look-up, and settles what Auto means.
 func (d *Decision) plain() *Error {
-	if d.Binding.State > BoundDevice {
+	if d.Binding.State == BoundUnknown {
+		return refuse(ErrPoisoned, "a failed step may have left the id bound to something, and the kernel does not tell", "close it and use a new one")
+	}
+	if d.Binding.State > BoundUnknown {
 		return refuse(ErrUnknownPolicy, fmt.Sprintf("bind state %s is unknown", d.Binding.State), "take the binding from the bind's own check")
 	}
 	if err := d.plainDestination(); err != nil {

@@ -80,11 +80,14 @@ const (
 	BoundWildcard
 	// BoundDevice is an id bound to one address of one network device of one RDMA port.
 	BoundDevice
+	// BoundUnknown is an id on which a step failed: the kernel may have kept a
+	// part of a binding that nobody can ask for. Only closing it is safe.
+	BoundUnknown
 )
 
-// String returns unbound, wildcard or device.
+// String returns unbound, wildcard, device or unknown.
 func (s BindState) String() string {
-	return name([]string{"unbound", "wildcard", "device"}, uint8(s))
+	return name([]string{"unbound", "wildcard", "device", "unknown"}, uint8(s))
 }
 
 // MarshalText implements encoding.TextMarshaler with String.

@@ -109,7 +109,7 @@ func (l *liar) RDMAPorts() (out []policy.RDMAPort, _ error) {
 
 func (l *liar) binding() policy.Binding {
 	return policy.Binding{
-		State: policy.BindState(l.small(4)), Addr: l.addrPort(), Device: l.name(), DeviceIndex: l.small(2), Port: uint8(l.small(3)),
+		State: policy.BindState(l.small(5)), Addr: l.addrPort(), Device: l.name(), DeviceIndex: l.small(2), Port: uint8(l.small(3)),
 		Transport: policy.Transport(l.small(5)), Netdev: l.name(), Ifindex: l.small(4) - 1, MTU: l.small(256) * 20, GID: policy.GIDOf(l.addr().WithZone("")),
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // answer returns a route in words.
@@ -320,7 +321,7 @@ func jsonTargets(list []Target) []jsonTarget {
 	return out
 }
 
-// MarshalJSON writes state, and where they exist address, device, port,
+// MarshalJSON writes state, and where they exist address, since, device, port,
 // transport, netdev, ifindex, mtu, gid, gid_index, gid_type, pkey and vrf.
 func (b Binding) MarshalJSON() ([]byte, error) {
 	type device struct {
@@ -339,8 +340,9 @@ func (b Binding) MarshalJSON() ([]byte, error) {
 	out := struct {
 		State   BindState `json:"state"`
 		Address string    `json:"address,omitempty"`
+		Since   time.Time `json:"since,omitzero"`
 		*device
-	}{State: b.State, Address: jsonAddr(b.Addr)}
+	}{State: b.State, Address: jsonAddr(b.Addr), Since: b.Since}
 	if b.State == BoundDevice {
 		out.device = &device{b.Device, b.Port, b.Transport, b.Netdev, b.Ifindex, b.MTU, b.GID, b.GIDIndex, b.GIDType, b.PKey, b.VRF}
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/vishvananda/netlink/nl"
@@ -32,6 +33,8 @@ type Handle struct {
 
 	mu     sync.Mutex // guards closed against calls in flight
 	closed bool
+
+	requests atomic.Uint64
 }
 
 // Open opens the sockets in the network namespace of the calling OS thread; the
@@ -99,6 +102,9 @@ func (h *Handle) Close() error {
 // NetNS returns the inode of the network namespace, 0 where /proc is missing.
 func (h *Handle) NetNS() uint64 { return h.netns }
 
+// Requests counts the netlink requests so far: what the look-ups of the rule cost.
+func (h *Handle) Requests() uint64 { return h.requests.Load() }
+
 // request makes one netlink request of fixed header and attributes and returns
 // the payloads of the answers.
 func (h *Handle) request(protocol, cmd, flags int, reply uint16, header []byte, attrs ...attr) ([][]byte, error) {
@@ -121,6 +127,7 @@ func (h *Handle) request(protocol, cmd, flags int, reply uint16, header []byte, 
 		raw = a.append(raw)
 	}
 	for try := 1; ; try++ {
+		h.requests.Add(1)
 		req := nl.NewNetlinkRequest(cmd, flags)
 		req.Sockets = map[int]*nl.SocketHandle{protocol: s}
 		req.AddRawData(raw)
