@@ -49,38 +49,52 @@ func ResolveBinding(h Host, local netip.AddrPort) (Binding, error) {
 
 // resolve finds the one binding of a local address.
 func (v *view) resolve(local netip.AddrPort) (Binding, *Error) {
+	b, owners, err := v.candidate(local)
+	if err == nil && len(owners) > 1 {
+		// The kernel looks for the network device by the address alone: for IPv4
+		// it finds the one that got the address last, for IPv6 the oldest one.
+		return Binding{}, refuse(ErrAmbiguousDevice,
+			fmt.Sprintf("%s is an address of %s, and the kernel may take another than %s", local.Addr(), names(owners), b.Netdev),
+			"take the address away from all but one of them (ip address delete)")
+	}
+	return b, err
+}
+
+// candidate finds the one place where a local address has RDMA, and the network
+// devices that have the address.
+func (v *view) candidate(local netip.AddrPort) (b Binding, owners []Interface, _ *Error) {
 	addr := local.Addr()
 	switch {
 	case !addr.IsValid():
-		return Binding{}, refuse(ErrNotLocal, "no local address was given",
+		return b, nil, refuse(ErrNotLocal, "no local address was given",
 			"give an address of a rail, or 0.0.0.0 or :: for all of them")
 	case addr.IsUnspecified():
-		return Binding{State: BoundWildcard, Addr: local}, nil
+		return Binding{State: BoundWildcard, Addr: local}, nil, nil
 	case addr.IsLoopback():
-		return Binding{}, refuse(ErrNotRDMA, "the kernel accepts a loopback address here and binds no device",
+		return b, nil, refuse(ErrNotRDMA, "the kernel accepts a loopback address here and binds no device",
 			"bind an address of a rail; "+v.devices())
 	}
 	owners, err := v.ownersInZone(addr)
 	if err != nil {
-		return Binding{}, err
+		return b, nil, err
 	}
 	var all []Binding
 	for _, i := range owners {
 		list, err := v.behind(i, addr)
 		if err != nil {
-			return Binding{}, err
+			return b, nil, err
 		}
 		all = append(all, list...)
 	}
 	switch len(all) {
 	case 0:
-		return Binding{}, refuse(ErrNotRDMA, fmt.Sprintf("%s is on %s, and no RDMA port has it there", addr, names(owners)),
+		return b, nil, refuse(ErrNotRDMA, fmt.Sprintf("%s is on %s, and no RDMA port has it there", addr, names(owners)),
 			"bind an address of a rail; "+v.devices())
 	case 1:
 		all[0].Addr = local
-		return all[0], v.usable(all[0])
+		return all[0], owners, v.usable(all[0])
 	}
-	return Binding{}, refuse(ErrAmbiguousDevice,
+	return b, nil, refuse(ErrAmbiguousDevice,
 		fmt.Sprintf("%s is behind %s; the kernel would take the one registered first", addr, places(all)),
 		"give each RDMA device an address of its own, or remove all but one of them from that network device (rdma link delete)")
 }

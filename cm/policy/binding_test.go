@@ -79,10 +79,18 @@ func TestRowsOfOneAddressAreNoAmbiguity(t *testing.T) {
 func TestDuplicateAddress(t *testing.T) {
 	m := newPair(t)
 	require.NoError(t, m.IP("addr add 10.1.0.1/32 dev c0"))
-	require.Equal(t, "a0", bind(t, m, "10.1.0.1:0").Netdev, "c0 has no RDMA device")
-	require.NoError(t, m.IP("addr add 10.1.0.1/32 dev b0"))
 	_, err := policy.ResolveBinding(m, ap("10.1.0.1:0"))
+	require.ErrorIs(t, err, policy.ErrAmbiguousDevice, "the kernel may look at c0, which has no RDMA device")
+	require.ErrorContains(t, err, "a0, c0")
+	got := policy.Kernel{Device: "rxe0", Port: 1, Transport: policy.RoCE, Local: ap("10.1.0.1:5000")}
+	b, err := policy.CheckBound(m, ap("10.1.0.1:0"), got)
+	require.NoError(t, err, "where the kernel has bound, only a0 can be meant")
+	require.Equal(t, "a0", b.Netdev)
+	require.NoError(t, m.IP("addr add 10.1.0.1/32 dev b0"))
+	_, err = policy.ResolveBinding(m, ap("10.1.0.1:0"))
 	require.ErrorIs(t, err, policy.ErrAmbiguousDevice)
+	_, err = policy.CheckBound(m, ap("10.1.0.1:0"), got)
+	require.ErrorIs(t, err, policy.ErrAmbiguousDevice, "nobody chose between a0 and b0")
 }
 
 func TestGUIDZero(t *testing.T) {

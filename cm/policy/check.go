@@ -50,7 +50,7 @@ func CheckBound(h Host, want netip.AddrPort, got Kernel) (Binding, error) {
 }
 
 func (v *view) checkBound(want netip.AddrPort, got Kernel) (Binding, *Error) {
-	b, err := v.resolve(want)
+	b, _, err := v.candidate(want)
 	if err != nil {
 		return Binding{}, err
 	}

@@ -15,8 +15,8 @@ type Request struct {
 	Dst       netip.AddrPort
 	PortSpace PortSpace
 	// AllowLocalCrossing accepts, under PinBound, a destination that is a local
-	// address of another network device. It only connects on hosts with routing
-	// rules made for it.
+	// address of another network device, or of the bound one in a VRF. It only
+	// connects on hosts with routing rules made for it, in a VRF on kernel 7.
 	AllowLocalCrossing bool
 	// RequireOnLinkRoute refuses a destination that the kernel would merely
 	// assume to be on the bound link because no route through it exists.
@@ -397,11 +397,19 @@ func (d *Decision) judgeEffective(v *view, owners []Interface) *Error {
 			return d.crossing(v, e, owners)
 		}
 		reason := fmt.Sprintf("with the binding the kernel answers %s", e.answer())
+		if i, ok, _ := v.iface(b.Ifindex); ok && i.Kind == "vrf" && e.Kind == RouteUnicast {
+			return refuse(ErrRouteMismatch, reason+": an address of a VRF's own device leaves through the rails in it", "bind an address of "+e.dev())
+		}
 		if b.Addr.Addr().Is6() && e.Kind == RouteUnicast {
 			reason += fmt.Sprintf(": for IPv6 the bound %s is only a preference, and the connection would be split between %s and %s",
 				b.Netdev, b.Netdev, e.dev())
 		}
 		return refuse(ErrRouteMismatch, reason, "").by(d.keep())
+	case e.Kind == RouteLocal && b.VRF != "" && !d.Request.AllowLocalCrossing:
+		// Nothing that can be asked tells the kernels apart.
+		return refuse(ErrRouteMismatch,
+			fmt.Sprintf("%s is in VRF %s, where kernels before 7 lead an own address through %s, and the connection never comes about", b.Netdev, b.VRF, b.VRF),
+			"give an address of "+b.VRF+" itself to both ends; AllowLocalCrossing lets it through, for kernels where it connects")
 	case b.Addr.Addr().Is6() && !within(d.FIB, b.Ifindex):
 		return refuse(ErrRouteMismatch,
 			fmt.Sprintf("the route has several next hops (%s), and for IPv6 the bound %s is only a preference among them", d.FIB.hops(), b.Netdev), "").by(d.keep())
@@ -483,6 +491,10 @@ func (d *Decision) follow(v *view) *Error {
 		if err != nil {
 			return err
 		}
+		if len(owners) > 1 {
+			return refuse(ErrAmbiguousDevice, fmt.Sprintf("%s is an address of %s, and the kernel takes whichever it finds first", dst, names(owners)),
+				"take the address away from all but one of them (ip address delete)")
+		}
 		candidates = owners
 	case r.Kind == RouteUnicast || r.Kind == RouteMulticast && dst.IsMulticast():
 		for _, index := range r.netdevs(d.HostFIB) {
@@ -510,6 +522,14 @@ func (d *Decision) follow(v *view) *Error {
 	if len(d.Predicted) == 0 {
 		return refuse(ErrNotRDMA, fmt.Sprintf("the route leads to %s, and no RDMA port stands behind its address there", names(candidates)),
 			"bind an address of a rail, or route the destination through one; "+v.devices())
+	}
+	if first := candidates[0]; !slices.Contains(d.Netdevs(), first.Index) {
+		source := "its address there"
+		if r.PrefSrc.IsValid() {
+			source = r.PrefSrc.String()
+		}
+		return refuse(ErrNotRDMA, fmt.Sprintf("of several next hops the kernel chooses %s, and no RDMA port stands behind %s on it", first.Name, source),
+			"bind an address of a rail, or leave only rails among the next hops")
 	}
 	d.Reason = fmt.Sprintf("the id is %s, so the route decides: %s", d.Binding, d.hostAnswer(candidates))
 	return nil

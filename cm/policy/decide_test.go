@@ -151,8 +151,13 @@ func TestECMP(t *testing.T) {
 			require.ElementsMatch(t, []int{2, 3}, d.Netdevs())
 		}
 		d = policy.Decide(m, policy.Request{Dst: ap("10.61.0.1:1")})
-		require.NoError(t, d.Err, "one of them carries RDMA")
-		require.Equal(t, []int{2}, d.Netdevs())
+		if hash == 0 {
+			require.NoError(t, d.Err, "the one chosen carries RDMA")
+			require.Equal(t, []int{2}, d.Netdevs())
+		} else {
+			require.ErrorIs(t, d.Err, policy.ErrNotRDMA)
+			require.ErrorContains(t, d.Err, "the kernel chooses c0")
+		}
 	}
 }
 
@@ -362,12 +367,35 @@ func TestMaster(t *testing.T) {
 	d := policy.Decide(m, policy.Request{Policy: policy.RequireRoute, Binding: b, Dst: ap("10.99.0.1:1")})
 	require.Contains(t, d.Remedy, "ip route replace 10.99.0.1/32 dev a0 vrf v")
 
+	// An address of the VRF's own device.
+	require.NoError(t, m.IP("addr add 10.44.0.1/32 dev v"))
+	require.NoError(t, m.IP("link set v up"))
+	m.AddRDMA("rxe4", "v") // as rxe0 would show it
+	b = bind(t, m, "10.44.0.1:0")
+	require.Empty(t, b.VRF)
+	d = policy.Decide(m, policy.Request{Binding: b, Dst: ap("10.44.0.1:1")})
+	require.NoError(t, d.Err)
+	out := leaves{m, m.named("a0").Index}
+	d = policy.Decide(out, policy.Request{Binding: b, Dst: ap("10.1.0.2:1")})
+	require.ErrorIs(t, d.Err, policy.ErrRouteMismatch)
+	require.Equal(t, "bind an address of a0", d.Remedy)
+
 	m = newPair(t)
 	b = bind(t, m, "10.2.0.1:0")
 	require.NoError(t, m.IP("link add v type vrf table 10"))
 	require.NoError(t, m.IP("link set b0 master v"))
 	d = policy.Decide(m, policy.Request{Policy: policy.RequireRoute, Binding: b, Dst: ap("10.2.0.2:1")})
 	require.Contains(t, d.Reason, "no route (ENETUNREACH) (outside VRF v)")
+}
+
+// leaves answers every query with one link, as a VRF's device does with a rail.
+type leaves struct {
+	*model
+	ifindex int
+}
+
+func (l leaves) Route(policy.Query) (policy.Route, error) {
+	return policy.Route{Kind: policy.RouteUnicast, Ifindex: l.ifindex, Netdev: l.links[l.ifindex].Name}, nil
 }
 
 // TestLookups states what a decision costs.

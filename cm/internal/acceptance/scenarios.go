@@ -57,6 +57,7 @@ var (
 	loopback     = Want{Err: policy.ErrLoopbackDst, Errno: syscall.EADDRNOTAVAIL, NoLookup: true}
 	family       = Want{Err: policy.ErrFamilyMismatch, Errno: syscall.EAFNOSUPPORT, NoLookup: true}
 	lost         = Want{Err: policy.ErrBindingLost, Errno: syscall.EADDRNOTAVAIL}
+	ambiguous    = Want{Err: policy.ErrAmbiguousDevice, Errno: syscall.ENOTUNIQ}
 	notRDMA      = Want{Err: policy.ErrNotRDMA, Errno: syscall.ENODEV}
 )
 
@@ -206,6 +207,12 @@ var Scenarios = []Scenario{
 		Pin: on("b0").overridden(), Route: mismatch, Follow: alreadyBound},
 	{N: 15, Name: "VRF, the own peer, IPv4", Needs: "vrf", Setup: vrfOnB, Bind: "10.2.0.1", Dst: "10.2.0.2:7471",
 		Pin: on("b0").overridden(), Route: mismatch, Follow: alreadyBound},
+	{N: 15, Name: "VRF, the own address", Needs: "vrf", Setup: vrfOnB, Bind: "10.2.0.1", Dst: "10.2.0.1:7471",
+		Pin: mismatch, Route: mismatch, Follow: alreadyBound},
+	{N: 15, Name: "VRF, the own address, IPv6", Needs: "vrf", Setup: vrfOnB, Bind: "fd02::1", Dst: "[fd02::1]:7471",
+		Pin: mismatch, Route: mismatch, Follow: alreadyBound},
+	{N: 15, Name: "VRF, the own address, opted in", Needs: "vrf", Setup: vrfOnB, Bind: "10.2.0.1", Dst: "10.2.0.1:7471", Crossing: true,
+		Pin: on("b0").overridden(), Route: mismatch, Follow: alreadyBound},
 	{N: 15, Name: "VRF, idle", Needs: "vrf", Setup: vrfOnB, Dst: "10.2.0.2:7471",
 		Pin: notBound, Route: notBound, Follow: noRoute(syscall.ENETUNREACH)},
 
@@ -219,6 +226,17 @@ var Scenarios = []Scenario{
 	{N: 17, Name: "two bridge ports carry RDMA", Needs: "bridge",
 		Setup: []string{"link add br0 type bridge", "link set br0 up", "addr add 10.4.0.1/24 dev br0"},
 		RDMA:  map[string]string{"rxe2": "br0", "rxe3": "br0"}, Bind: "10.4.0.1", BindErr: policy.ErrAmbiguousDevice},
+
+	{N: 17, Name: "an address on two rails", Setup: []string{"addr add 10.7.0.1/24 dev a0", "addr add 10.7.0.1/24 dev b0"},
+		Bind: "10.7.0.1", BindErr: policy.ErrAmbiguousDevice},
+	{N: 17, Name: "an address on a rail and a netdev without RDMA", Setup: []string{"addr add 10.7.0.1/24 dev a0", "addr add 10.7.0.1/24 dev c0"},
+		Bind: "10.7.0.1", BindErr: policy.ErrAmbiguousDevice},
+	{N: 17, Name: "an address on a rail and a netdev without RDMA, IPv6", Setup: []string{"addr add fd07::1/64 dev a0", "addr add fd07::1/64 dev c0"},
+		Bind: "fd07::1", BindErr: policy.ErrAmbiguousDevice},
+	{N: 17, Name: "to an address on two rails, idle", Setup: []string{"addr add 10.7.0.1/24 dev a0", "addr add 10.7.0.1/24 dev b0"}, Dst: "10.7.0.1:7471",
+		Pin: notBound, Route: notBound, Follow: ambiguous},
+	{N: 17, Name: "to an address on two rails", Setup: []string{"addr add 10.7.0.1/24 dev a0", "addr add 10.7.0.1/24 dev b0"}, Bind: "10.1.0.1", Dst: "10.7.0.1:7471",
+		Pin: on("a0"), Route: on("a0"), Follow: alreadyBound},
 
 	{N: 18, Name: "loopback", Bind: "10.1.0.1", Dst: "127.0.0.1:7471", Pin: loopback, Route: loopback, Follow: loopback},
 	{N: 18, Name: "loopback, idle", Dst: "127.0.0.1:7471", Pin: loopback, Route: loopback, Follow: loopback},
