@@ -30,6 +30,7 @@ type Dialer struct {
 	RequireOnLinkRoute bool // see IDConfig
 
 	Timeouts Timeouts
+	Options  Options
 	Queues   QueueConfig
 	Param    ConnParam
 	// Resources, where given, brings the PD and the queues of the connection,
@@ -141,6 +142,7 @@ func (d *Dialer) resolve(ctx context.Context, dst netip.AddrPort) (*ID, error) {
 		AllowLocalCrossing: d.AllowLocalCrossing,
 		RequireOnLinkRoute: d.RequireOnLinkRoute,
 		Timeouts:           d.Timeouts,
+		Options:            d.Options,
 		Logger:             d.Logger,
 	})
 	if err != nil {

@@ -28,6 +28,7 @@ type IDConfig struct {
 	// assume to be on the bound link.
 	RequireOnLinkRoute bool
 	Timeouts           Timeouts
+	Options            Options
 	// Logger gets a record of each decision of the binding rule, with the
 	// Decision as an attribute: accepted at level Info, refused at Warn, and what
 	// the kernel did against the rule at Error. nil: none. See also ReadCounters.
@@ -120,6 +121,9 @@ func NewID(cfg IDConfig) (*ID, error) {
 		ch.unregister(id.cookie)
 		h.release()
 		return nil, fmt.Errorf("cm: %w", err)
+	}
+	if err := id.call(cfg.Options.set); err != nil {
+		return nil, errors.Join(fmt.Errorf("cm: set an option of a new id: %w", err), id.Close())
 	}
 	return id, nil
 }

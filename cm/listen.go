@@ -154,6 +154,9 @@ func (id *ID) inspect(listener Binding) error {
 	if err := id.setInfo(info); err != nil {
 		return err
 	}
+	if err := id.call(id.cfg.Options.ofChild().set); err != nil {
+		return err
+	}
 	b, err := policy.CheckRequest(id.host, listener, id.kernelView(info))
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 type ListenConfig struct {
 	Backlog  int // requests that may wait; 0: DefaultBacklog
 	Timeouts Timeouts
+	Options  Options
 	Channel  *EventChannel // nil: one that the process shares
 	Logger   *slog.Logger  // see IDConfig
 }
@@ -28,7 +29,7 @@ type Listener struct {
 // unspecified address takes requests on all devices; Request.Binding says where
 // each landed. Port 0 lets the kernel choose; Addr tells.
 func Listen(local netip.AddrPort, cfg ListenConfig) (*Listener, error) {
-	id, err := NewID(IDConfig{Channel: cfg.Channel, Timeouts: cfg.Timeouts, Logger: cfg.Logger})
+	id, err := NewID(IDConfig{Channel: cfg.Channel, Timeouts: cfg.Timeouts, Options: cfg.Options, Logger: cfg.Logger})
 	if err != nil {
 		return nil, &OpError{Op: "listen", Local: local, Err: err}
 	}
