@@ -221,7 +221,7 @@ func (c *EventChannel) unregister(cookie uint64) {
 	c.free = append(c.free, i)
 	c.live--
 	if c.live == 0 && c.expire {
-		go c.Close()
+		go func() { _ = c.Close() }()
 	}
 }
 

@@ -419,15 +419,16 @@ func (d *Decision) judgeEffective(v *view, owners []Interface) *Error {
 
 // judgeHost refuses an override where it is not allowed or not possible.
 func (d *Decision) judgeHost(v *view, agrees bool, owners []Interface) *Error {
-	b, reason := d.Binding, ""
+	b := d.Binding
+	var reason string
 	switch {
 	case d.Policy == RequireRoute && !agrees:
 		reason = fmt.Sprintf("policy route wants the host's own route to lead through %s, and it is: %s", b.Netdev, d.hostAnswer(owners))
 	case b.Transport == IWARP && !agrees:
 		reason = fmt.Sprintf("iWARP's TCP connection follows the host's route whatever the binding says, and it is: %s", d.hostAnswer(owners))
 	case d.Request.RequireOnLinkRoute && d.AssumedOnLink:
-		reason = fmt.Sprintf("no route through %s leads to the destination; the kernel would only assume it to be on that link", b.Netdev)
-		return refuse(ErrRouteMismatch, reason, "").by(d.sourceRule())
+		return refuse(ErrRouteMismatch,
+			fmt.Sprintf("no route through %s leads to the destination; the kernel would only assume it to be on that link", b.Netdev), "").by(d.sourceRule())
 	default:
 		return nil
 	}
@@ -435,7 +436,8 @@ func (d *Decision) judgeHost(v *view, agrees bool, owners []Interface) *Error {
 		return refuse(ErrRouteMismatch, reason, d.inside(v, owners))
 	}
 	r := d.sourceRule()
-	if d.Policy == RequireRoute && b.Transport != IWARP && !(d.Request.RequireOnLinkRoute && d.AssumedOnLink) {
+	pinWouldDo := b.Transport != IWARP && (!d.Request.RequireOnLinkRoute || !d.AssumedOnLink)
+	if d.Policy == RequireRoute && pinWouldDo {
 		r.instead = "use policy pin, which overrides the route"
 	}
 	return refuse(ErrRouteMismatch, reason, "").by(r)
