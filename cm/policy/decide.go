@@ -15,8 +15,8 @@ type Request struct {
 	Dst       netip.AddrPort
 	PortSpace PortSpace
 	// AllowLocalCrossing accepts, under PinBound, a destination that is a local
-	// address of another network device, or of the bound one in a VRF. It only
-	// connects on hosts with routing rules made for it, in a VRF on kernel 7.
+	// address of another network device. It only connects on hosts with routing
+	// rules made for it.
 	AllowLocalCrossing bool
 	// RequireOnLinkRoute refuses a destination that the kernel would merely
 	// assume to be on the bound link because no route through it exists.
@@ -386,9 +386,8 @@ func within(r Route, ifindex int) bool {
 }
 
 // judgeEffective wants the kernel's own look-up to stay on the bound network
-// device. IPv4 is forced there; for IPv6 the device is only a preference, also
-// among the next hops of one route: kernel 6.1 kept the bound one in all tests,
-// 6.18 lets the hash choose, so no answer of one look-up is proof.
+// device. IPv4 is forced there; for IPv6 the device is only a preference, and
+// among the next hops of one route not even that on some kernels (6.18).
 func (d *Decision) judgeEffective(v *view, owners []Interface) *Error {
 	b, e := d.Binding, d.Effective
 	switch {
@@ -405,14 +404,15 @@ func (d *Decision) judgeEffective(v *view, owners []Interface) *Error {
 				b.Netdev, b.Netdev, e.dev())
 		}
 		return refuse(ErrRouteMismatch, reason, "").by(d.keep())
-	case e.Kind == RouteLocal && b.VRF != "" && !d.Request.AllowLocalCrossing:
-		// Nothing that can be asked tells the kernels apart.
-		return refuse(ErrRouteMismatch,
-			fmt.Sprintf("%s is in VRF %s, where kernels before 7 lead an own address through %s, and the connection never comes about", b.Netdev, b.VRF, b.VRF),
-			"give an address of "+b.VRF+" itself to both ends; AllowLocalCrossing lets it through, for kernels where it connects")
+	case e.Kind == RouteLocal:
+		return v.loopback(d.Request.Dst.Addr(), e, owners)
 	case b.Addr.Addr().Is6() && !within(d.FIB, b.Ifindex):
+		keeps, err := v.prefersBound(e.Query, d.FIB)
+		if err != nil || keeps {
+			return err
+		}
 		return refuse(ErrRouteMismatch,
-			fmt.Sprintf("the route has several next hops (%s), and for IPv6 the bound %s is only a preference among them", d.FIB.hops(), b.Netdev), "").by(d.keep())
+			fmt.Sprintf("the route has several next hops (%s), and for IPv6 this kernel lets a hash choose among them, whatever the binding", d.FIB.hops()), "").by(d.keep())
 	}
 	return nil
 }
@@ -493,9 +493,8 @@ func (d *Decision) follow(v *view) *Error {
 		if err != nil {
 			return err
 		}
-		if len(owners) > 1 {
-			return refuse(ErrAmbiguousDevice, fmt.Sprintf("%s is an address of %s, and the kernel takes whichever it finds first", dst, names(owners)),
-				"take the address away from all but one of them (ip address delete)")
+		if err := v.loopback(dst, r, owners); err != nil {
+			return err
 		}
 		candidates = owners
 	case r.Kind == RouteUnicast || r.Kind == RouteMulticast && dst.IsMulticast():

@@ -27,6 +27,7 @@ type model struct {
 	devices []acceptance.Device
 	ports   []policy.RDMAPort // instead of devices, where not nil
 	hash    int               // which next hop the kernel's hash chooses
+	hashes  bool              // IPv6: also where a next hop is on the device asked for
 	calls   int
 	fail    map[string]error // look-up by name: what it fails with
 	queries []policy.Query
@@ -271,13 +272,16 @@ func (m *model) answer(q policy.Query, e entry) policy.Route {
 		return m.guess(q, m.links[q.Oif], negative(e.kind, errno))
 	}
 	hop := e.hops[m.hash%len(e.hops)]
-	if n := slices.IndexFunc(e.hops, func(h policy.Hop) bool { return h.Ifindex == q.Oif }); n >= 0 && q.Dst.Is4() {
+	if n := slices.IndexFunc(e.hops, func(h policy.Hop) bool { return h.Ifindex == q.Oif }); n >= 0 && (q.Dst.Is4() || !m.hashes) {
 		hop = e.hops[n]
 	}
 	r := policy.Route{Kind: e.kind, Ifindex: hop.Ifindex, Gateway: hop.Gateway, Table: e.table}
 	if e.kind == policy.RouteLocal {
 		if r.PrefSrc = q.Dst; !q.FIBMatch {
 			r.Ifindex = 1 // dev lo, whoever owns the address
+			if l := m.links[m.links[hop.Ifindex].Master]; l != nil && l.Kind == "vrf" {
+				r.Ifindex = l.Index
+			}
 		}
 		return r
 	}

@@ -22,6 +22,8 @@ func Open() (*Handle, error) { return nil, errSystem }
 func (h *Handle) Close() error  { return nil }
 func (h *Handle) NetNS() uint64 { return 0 }
 
+func (h *Handle) KernelVersion() (major, minor int) { return 0, 0 }
+
 func (h *Handle) Route(policy.Query) (policy.Route, error)      { return policy.Route{}, errSystem }
 func (h *Handle) Owners(netip.Addr) ([]policy.Interface, error) { return nil, errSystem }
 func (h *Handle) Interface(int) (policy.Interface, error)       { return policy.Interface{}, errSystem }
