@@ -35,8 +35,11 @@ func (id *ID) Connect(ctx context.Context, p ConnParam) error {
 	}
 	return id.establish(ctx, op, func(h cgo.ID, _ *ibv.QP) error {
 		err := h.Connect(param, p.PrivateData)
-		if errors.Is(err, syscall.ECONNREFUSED) { // iWARP's TCP connect tells at once
+		switch { // iWARP's TCP connect tells at once
+		case errors.Is(err, syscall.ECONNREFUSED):
 			err = fmt.Errorf("%w: %w", ErrConnRefused, err)
+		case errors.Is(err, syscall.ECONNRESET):
+			err = fmt.Errorf("%w: %w", ErrRejected, err)
 		}
 		return err
 	})

@@ -38,12 +38,13 @@ type ConnParam struct {
 // in the TCP port space.
 const (
 	MaxConnectData = 56
-	MaxAcceptData  = 196
+	MaxAcceptData  = 255
 	MaxRejectData  = 148
 )
 
-// maxWARPData is the most that the interface of librdmacm can pass.
-const maxIWARPData = 255
+// maxIWARPData is what iWARP's messages leave beside the READ depths that go
+// with them: siw sends 256 bytes in all.
+const maxIWARPData = 252
 
 // maxDepth bounds the defaults of ResponderResources and InitiatorDepth.
 const maxDepth = 16

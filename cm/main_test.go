@@ -22,6 +22,18 @@ func needTopo(t *testing.T, name string) {
 	require.Equal(t, name, os.Getenv("RAILBIND_TOPO"), "this test is for another topology")
 }
 
+// iwarp tells whether the guest's devices are siw's. Then the kernel resolves no
+// path, a socket of its own routes the connection, and TCP carries the data.
+func iwarp() bool { return os.Getenv("RAILBIND_TRANSPORT") == "siw" }
+
+// dev gives rxe0 the name that it has in this guest: siw0 where that is the transport.
+func dev(name string) string {
+	if iwarp() {
+		return strings.ReplaceAll(name, "rxe", "siw")
+	}
+	return name
+}
+
 // ip runs iproute2 and undoes with undo at the end, if that is given.
 func ip(t *testing.T, do string, undo ...string) {
 	t.Helper()

@@ -34,6 +34,11 @@ func flood(addr string) error {
 		if err := c.Send(ctx, make([]byte, 1000)); err != nil {
 			return err
 		}
+		if iwarp() { // one at a time: it has no flow control, see TestPairFlood
+			if _, err := c.Recv(ctx, nil); err != nil {
+				return err
+			}
+		}
 	}
 }
 
@@ -59,6 +64,9 @@ func TestPairPeerKilled(t *testing.T) {
 			n, err := c.Recv(ctx, buf)
 			require.NoError(t, err)
 			require.Equal(t, 1000, n)
+			if iwarp() {
+				require.NoError(t, c.Send(ctx, nil))
+			}
 		}
 		require.NoError(t, peer.Process.Kill())
 		for err = nil; err == nil; {
@@ -71,4 +79,35 @@ func TestPairPeerKilled(t *testing.T) {
 		var exit *exec.ExitError
 		require.True(t, errors.As(peer.Wait(), &exit))
 	}
+}
+
+// A sender that overruns its peer's receives: RoCE makes it wait, iWARP has
+// nothing to make it wait with and ends the connection, at both ends.
+func TestPairFlood(t *testing.T) {
+	needTopo(t, "pair")
+	client, server := pairUp(t, home, Dialer{LocalAddr: ap(home)}, AcceptConfig{})
+	flood, cancel := context.WithTimeout(within(t, time.Minute), 2*time.Second)
+	defer cancel()
+	sent := 0
+	var err error
+	for ; err == nil; sent++ {
+		err = client.Send(flood, []byte{byte(sent)})
+	}
+	ctx := within(t, time.Minute)
+	buf := make([]byte, 8)
+	if iwarp() {
+		require.ErrorIs(t, err, ErrDisconnected)
+		for err = nil; err == nil; {
+			_, err = server.Recv(ctx, buf)
+		}
+		require.ErrorIs(t, err, ErrDisconnected)
+		return
+	}
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	for i := range sent - 1 {
+		n, err := server.Recv(ctx, buf)
+		require.NoError(t, err)
+		require.Equal(t, []byte{byte(i)}, buf[:n])
+	}
+	require.NoError(t, server.Send(ctx, nil), "the connection has lasted")
 }

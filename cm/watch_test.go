@@ -15,7 +15,7 @@ func TestPairWatch(t *testing.T) {
 	require.NoError(t, err)
 	defer h.Close()
 	for _, change := range []string{
-		"rdma link add rxe9 type rxe netdev c0", "rdma link delete rxe9",
+		dev("rdma link add rxe9 type rxe netdev c0"), dev("rdma link delete rxe9"),
 		"ip route add 10.99.0.0/24 dev a0", "ip route del 10.99.0.0/24 dev a0",
 	} {
 		ctx, cancel := context.WithCancel(t.Context())

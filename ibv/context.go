@@ -16,6 +16,7 @@ type Context struct {
 	name     string
 	borrowed bool
 	destroy  func() error
+	ballast  *ballast
 
 	mu     sync.Mutex
 	limits *limits
@@ -52,7 +53,10 @@ func Open(name string) (*Context, error) {
 
 func newContext(name string, h cgo.Context, destroy func() error) *Context {
 	n := newNode("context of "+name, nil)
-	return watch(&Context{node: n, h: h, name: name, destroy: destroy}, n)
+	b := &ballast{}
+	return watch(&Context{node: n, h: h, name: name, ballast: b, destroy: func() error {
+		return errors.Join(b.drop(), destroy())
+	}}, n)
 }
 
 // Borrow is for package cm: it wraps a context that librdmacm opened. Users
@@ -64,14 +68,16 @@ func Borrow(h cgo.Context, release func()) *Context {
 	}
 	name := h.Name()
 	n := newNode("context of "+name+" (connection manager's)", nil)
+	b := &ballast{}
 	n.release = func() error {
+		err := b.drop()
 		if release != nil {
 			release()
 		}
-		return nil
+		return err
 	}
 	n.hold()
-	return &Context{node: n, h: h, name: name, borrowed: true}
+	return &Context{node: n, h: h, name: name, ballast: b, borrowed: true}
 }
 
 // Hold keeps a borrowed context from being released, for one more id.

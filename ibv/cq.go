@@ -66,6 +66,9 @@ func (c *Context) CreateCQ(cfg CQConfig) (*CQ, error) {
 	if cfg.Size < 0 || cfg.Size > 1<<30 {
 		return nil, invalid(op, c.name, ErrInvalid, "size %d", cfg.Size)
 	}
+	if err := c.ballast.keep(c); err != nil {
+		return nil, err
+	}
 	cq := &CQ{ctx: c, solicited: cfg.SolicitedOnly}
 	parents := []*node{c.node}
 	var ch cgo.CompChannel
