@@ -405,7 +405,7 @@ func (d *Decision) judgeEffective(v *view, owners []Interface) *Error {
 		}
 		return refuse(ErrRouteMismatch, reason, "").by(d.keep())
 	case e.Kind == RouteLocal:
-		return v.loopback(d.Request.Dst.Addr(), e, owners)
+		return v.loopback(e, owners)
 	case b.Addr.Addr().Is6() && !within(d.FIB, b.Ifindex):
 		keeps, err := v.prefersBound(e.Query, d.FIB)
 		if err != nil || keeps {
@@ -493,7 +493,11 @@ func (d *Decision) follow(v *view) *Error {
 		if err != nil {
 			return err
 		}
-		if err := v.loopback(dst, r, owners); err != nil {
+		if len(owners) > 1 {
+			return refuse(ErrAmbiguousDevice, fmt.Sprintf("%s is an address of %s, and the kernel takes whichever it finds first", dst, names(owners)),
+				"take the address away from all but one of them (ip address delete)")
+		}
+		if err := v.loopback(r, owners); err != nil {
 			return err
 		}
 		candidates = owners
