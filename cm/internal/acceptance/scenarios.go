@@ -57,7 +57,7 @@ var (
 	loopback     = Want{Err: policy.ErrLoopbackDst, Errno: syscall.EADDRNOTAVAIL, NoLookup: true}
 	family       = Want{Err: policy.ErrFamilyMismatch, Errno: syscall.EAFNOSUPPORT, NoLookup: true}
 	lost         = Want{Err: policy.ErrBindingLost, Errno: syscall.EADDRNOTAVAIL}
-	ambiguous    = Want{Err: policy.ErrAmbiguousDevice, Errno: syscall.ENOTUNIQ}
+	ambiguous    = Want{Err: policy.ErrAmbiguousDevice, Errno: syscall.Errno(76)} // Linux's ENOTUNIQ, which other systems lack
 	notRDMA      = Want{Err: policy.ErrNotRDMA, Errno: syscall.ENODEV}
 )
 
