@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/railbind/railbind/cm/policy"
 )
 
@@ -44,6 +46,7 @@ func one[T any](d *dice, list ...T) T { return list[d.IntN(len(list))] }
 func (d *dice) dev() string { return Netdevs[d.IntN(len(Netdevs))].Name }
 
 const (
+	vrfName    = "vrf-x"
 	vrfTable   = 10
 	otherTable = 100
 )
@@ -51,7 +54,7 @@ const (
 func (d *dice) host() (out []Step) {
 	if d.chance(20) {
 		d.vrf = d.dev()
-		out = append(out, VRF{"vrf-x", vrfTable, d.vrf})
+		out = append(out, VRF{vrfName, vrfTable, d.vrf})
 	}
 	out = append(out, d.addresses()...)
 	if d.vrf != "" {
@@ -110,6 +113,10 @@ func (d *dice) addresses() (out []Step) {
 	if d.chance(15) {
 		add(d.dev(), "fe80::1/64")
 	}
+	if d.vrf != "" && d.chance(40) { // of the VRF's own device
+		add(vrfName, one(d, "10.5.0.1/24", "fd05::1/64", "10.5.0.1/32", "fd05::1/128"))
+		d.dsts = append(d.dsts, netip.MustParseAddr("10.5.0.2"), netip.MustParseAddr("fd05::2"))
+	}
 	if d.chance(15) {
 		add("lo", one(d, "10.4.0.1/32", "fd04::1/128"))
 	}
@@ -128,7 +135,7 @@ func anywhere(v6 bool) netip.Prefix {
 func (d *dice) own(v6, bind bool) netip.Addr {
 	bind = bind && d.chance(90)
 	list := slices.DeleteFunc(slices.Clone(d.addrs), func(a Address) bool {
-		return a.Prefix.Addr().Is6() != v6 || a.Prefix.Addr().IsLinkLocalUnicast() || bind && deviceOf(a.Dev) == ""
+		return a.Prefix.Addr().Is6() != v6 || a.Prefix.Addr().IsLinkLocalUnicast() || bind && a.Dev != vrfName && deviceOf(a.Dev) == ""
 	})
 	if len(list) == 0 {
 		return netip.Addr{}
@@ -186,6 +193,12 @@ func (d *dice) route(v6 bool) Step {
 	default:
 		h := d.hop(v6)
 		r.Dev, r.Via = h.Dev, h.Via
+		if r.Via.IsValid() && d.chance(15) {
+			r.Onlink = true
+			if !v6 {
+				r.Via = netip.MustParseAddr("10.98.0.254")
+			}
+		}
 		if d.chance(15) {
 			r.Src = d.own(v6, false)
 		}
@@ -204,6 +217,9 @@ func (d *dice) route(v6 bool) Step {
 
 func (d *dice) rule(v6 bool) Step {
 	r := Rule{V6: v6, Table: otherTable, Pref: 100 + d.IntN(100)}
+	if d.chance(15) {
+		return Rule{V6: v6, Table: unix.RT_TABLE_MAIN, Pref: 50, NoDefault: true}
+	}
 	if own := d.own(v6, true); own.IsValid() && d.chance(70) {
 		r.From = netip.PrefixFrom(own, own.BitLen())
 	}

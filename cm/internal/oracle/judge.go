@@ -14,6 +14,7 @@ import (
 type Evidence struct {
 	Call
 	Owners map[netip.Addr][]string // who has which address
+	Member string                  // what is in the VRF
 	Kernel Truth
 	Habit  Habit // of a socket with the call's local address
 }
@@ -138,13 +139,13 @@ func (e Evidence) split() string {
 		list := e.rdmaOwners(k.Local.Addr())
 		dev = ""
 		for _, n := range list {
-			if deviceOf(n) == k.Device {
+			if e.device(n) == k.Device {
 				dev = n
 			}
 		}
 	}
 	switch {
-	case dev == "" || deviceOf(dev) != k.Device:
+	case dev == "" || e.device(dev) != k.Device:
 		return "the kernel is on another device"
 	case k.PathMTU != pathMTU(dev):
 		return "the kernel splits device and path"
@@ -163,7 +164,7 @@ func (e Evidence) pinned() string {
 	if linkLocal(dst) {
 		return "" // its zone is the route
 	}
-	local := slices.Contains(e.Habit.Netdevs, "lo") || slices.Contains(e.Habit.Netdevs, "vrf-x")
+	local := slices.Contains(e.Habit.Netdevs, "lo") || slices.Contains(e.Habit.Netdevs, vrfName)
 	own := local && slices.Contains(e.Owners[dst], dev)
 	switch {
 	case local && !own && (dst.Is6() || !e.LocalCrossing || e.Policy == policy.RequireRoute):
@@ -192,11 +193,19 @@ func (e Evidence) netdev() string {
 // rdmaOwners are the network devices with RDMA that have an address.
 func (e Evidence) rdmaOwners(a netip.Addr) (out []string) {
 	for _, name := range e.Owners[a.Unmap().WithZone("")] {
-		if deviceOf(name) != "" && (a.Zone() == "" || a.Zone() == name || isIndex(a.Zone())) {
+		if e.device(name) != "" && (a.Zone() == "" || a.Zone() == name || isIndex(a.Zone())) {
 			out = append(out, name)
 		}
 	}
 	return out
+}
+
+// device names the RDMA device behind a network device, a VRF's own included.
+func (e Evidence) device(netdev string) string {
+	if netdev == vrfName {
+		netdev = e.Member
+	}
+	return deviceOf(netdev)
 }
 
 func isIndex(zone string) bool {
@@ -216,5 +225,5 @@ func deviceOf(netdev string) string {
 // pathMTU is what RoCE makes of a network device's MTU: a power of two that
 // leaves room for the headers.
 func pathMTU(netdev string) int {
-	return map[string]int{"a0": 4096, "b0": 2048, "c0": 1024}[netdev]
+	return map[string]int{"a0": 4096, "b0": 2048, "c0": 1024, vrfName: 1024}[netdev]
 }

@@ -66,7 +66,7 @@ func TestJudge(t *testing.T) {
 		"split, idle":   {func(e *Evidence) { e.Bind, e.Policy, e.Kernel.PathMTU = netip.AddrPort{}, 0, 1024 }, "the kernel splits"},
 		"other SGID":    {func(e *Evidence) { e.Kernel.SGID = policy.GID{} }, "the kernel's path"},
 		"crossing":      {func(e *Evidence) { e.Habit = Habit{Netdevs: []string{"lo"}} }, "an address of another"},
-		"crossing, VRF": {func(e *Evidence) { e.Habit = Habit{Netdevs: []string{"vrf-x"}} }, "an address of another"},
+		"crossing, VRF": {func(e *Evidence) { e.Habit = Habit{Netdevs: []string{vrfName}} }, "an address of another"},
 		"let through":   {func(e *Evidence) { e.Habit, e.LocalCrossing = Habit{Netdevs: []string{"lo"}}, true }, ""},
 		"not let through": {func(e *Evidence) {
 			e.Habit, e.LocalCrossing, e.Policy = Habit{Netdevs: []string{"lo"}}, true, policy.RequireRoute

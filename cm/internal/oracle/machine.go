@@ -35,11 +35,12 @@ const (
 
 // Machine is the kernel that hosts are set up in.
 type Machine struct {
-	nl    *netlink.Handle
-	look  *cm.Host
-	links map[string]netlink.Link
-	done  []Step
-	owner map[netip.Addr][]string // of the host set up: who has an address
+	nl     *netlink.Handle
+	look   *cm.Host
+	links  map[string]netlink.Link
+	done   []Step
+	member string                  // of the VRF, or ""
+	owner  map[netip.Addr][]string // of the host set up: who has an address
 }
 
 // Open finds the bare network devices.
@@ -74,14 +75,15 @@ func (m *Machine) Close() error {
 func (m *Machine) link(name string) netlink.Link { return m.links[name] }
 
 // Set makes the machine the host of these steps and returns those that the
-// kernel took: it refuses a gateway that nothing leads to, for instance.
+// kernel took: it refuses a gateway that nothing leads to, and what is there
+// already.
 func (m *Machine) Set(steps []Step) (taken []Step, err error) {
 	if err := m.reset(); err != nil {
 		return nil, err
 	}
 	for _, s := range steps {
 		err := s.do(m)
-		if _, rare := s.(Route); err != nil && !rare {
+		if _, route := s.(Route); err != nil && !route && !errors.Is(err, unix.EEXIST) {
 			return nil, fmt.Errorf("ip %s: %w", s, err)
 		}
 		if err == nil {
@@ -144,30 +146,40 @@ func (m *Machine) unsettled() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, n := range Netdevs {
-		i := slices.IndexFunc(ports, func(p policy.RDMAPort) bool { return p.Device == n.Device })
+	for name, link := range m.links {
+		device := m.deviceOf(name)
+		i := slices.IndexFunc(ports, func(p policy.RDMAPort) bool { return p.Device == device })
 		if i < 0 {
 			continue
 		}
-		attrs := m.link(n.Name).Attrs()
+		attrs := link.Attrs()
 		has := map[netip.Addr]bool{defaultGID(attrs.HardwareAddr): true}
 		for _, g := range ports[i].GIDs {
 			addr := g.GID.Addr()
 			if g.Netdev != attrs.Index || has[addr] {
 				continue
 			}
-			if !slices.Contains(m.owner[addr], n.Name) {
-				return fmt.Sprintf("%s still has %s", n.Device, addr), nil
+			if !slices.Contains(m.owner[addr], name) {
+				return fmt.Sprintf("%s still has %s", device, addr), nil
 			}
 			has[addr] = true
 		}
 		for addr, owners := range m.owner {
-			if slices.Contains(owners, n.Name) && !has[addr] {
-				return fmt.Sprintf("%s has no %s", n.Device, addr), nil
+			if slices.Contains(owners, name) && !has[addr] {
+				return fmt.Sprintf("%s has no %s", device, addr), nil
 			}
 		}
 	}
 	return "", nil
+}
+
+// deviceOf names the RDMA device on a network device; a VRF's own addresses are
+// those of the device in it.
+func (m *Machine) deviceOf(netdev string) string {
+	if netdev == vrfName {
+		netdev = m.member
+	}
+	return deviceOf(netdev)
 }
 
 // defaultGID is the link-local address of a MAC address, which stands in the

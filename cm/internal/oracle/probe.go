@@ -102,7 +102,7 @@ func (m *Machine) byIndex(index int) string {
 			return name
 		}
 	}
-	return "vrf-x"
+	return ""
 }
 
 func (m *Machine) byMTU(mtu int) string {
@@ -111,7 +111,7 @@ func (m *Machine) byMTU(mtu int) string {
 			return n.Name
 		}
 	}
-	return map[int]string{loMTU: "lo", vrfMTU: "vrf-x"}[mtu]
+	return map[int]string{loMTU: "lo", vrfMTU: vrfName}[mtu]
 }
 
 // hashPorts makes next hops depend on the ports too, or not.

@@ -19,7 +19,7 @@ import (
 // Class is how a prediction stands to the truth.
 type Class string
 
-// The classes. Of Wrong, Disagree and OtherErrno there must be none.
+// The classes. Of Wrong and Disagree there must be none.
 const (
 	Right      Class = "accepted, and on the promised device and path"
 	Wrong      Class = "accepted, and wrong"
@@ -86,7 +86,7 @@ func (r *Runner) Try(steps []Step, c Call) (Result, error) {
 }
 
 func (r *Runner) evidence(steps []Step, c Call) (e Evidence, err error) {
-	e = Evidence{Call: c, Owners: r.m.owner}
+	e = Evidence{Call: c, Owners: r.m.owner, Member: r.m.member}
 	if e.Kernel, err = r.raw.try(r.m, c); err != nil {
 		return e, err
 	}

@@ -40,6 +40,7 @@ type Route struct {
 	Dev    string
 	Via    netip.Addr
 	Src    netip.Addr
+	Onlink bool // the gateway is on the link, whatever the addresses say
 	Metric int
 	Table  int // 0: main
 	Hops   []Hop
@@ -54,12 +55,13 @@ type Hop struct {
 
 // Rule is a policy rule: a table, or a refusal.
 type Rule struct {
-	From, To netip.Prefix // the zero Prefix: any
-	V6       bool
-	Oif      string
-	Table    int
-	Refuse   string
-	Pref     int
+	From, To  netip.Prefix // the zero Prefix: any
+	V6        bool
+	Oif       string
+	Table     int
+	Refuse    string
+	NoDefault bool // suppress_prefixlength 0
+	Pref      int
 }
 
 // Down takes a network device down.
@@ -80,14 +82,14 @@ func (s VRF) do(m *Machine) error {
 	if err := m.nl.LinkSetUp(vrf); err != nil {
 		return err
 	}
+	m.links[s.Name], m.member = vrf, s.Member
 	return m.nl.LinkSetMaster(m.link(s.Member), vrf)
 }
 
 func (s VRF) undo(m *Machine) error {
-	vrf, err := m.nl.LinkByName(s.Name)
-	if err != nil {
-		return err
-	}
+	vrf := m.links[s.Name]
+	delete(m.links, s.Name)
+	m.member = ""
 	return m.nl.LinkDel(vrf)
 }
 
@@ -122,6 +124,9 @@ func (s Route) String() string {
 		b.WriteString(s.To.String())
 	}
 	b.WriteString(Hop{Dev: s.Dev, Via: s.Via}.String())
+	if s.Onlink {
+		b.WriteString(" onlink")
+	}
 	if s.Src.IsValid() {
 		fmt.Fprintf(&b, " src %s", s.Src)
 	}
@@ -180,6 +185,9 @@ func (s Route) netlink(m *Machine) *netlink.Route {
 			r.Scope = netlink.SCOPE_LINK
 		}
 	}
+	if s.Onlink {
+		r.Flags = unix.RTNH_F_ONLINK
+	}
 	for _, h := range s.Hops {
 		r.MultiPath = append(r.MultiPath, &netlink.NexthopInfo{LinkIndex: m.link(h.Dev).Attrs().Index, Gw: ip(h.Via), Hops: max(h.Weight-1, 0)})
 	}
@@ -212,6 +220,9 @@ func (s Rule) String() string {
 	} else {
 		fmt.Fprintf(&b, "lookup %d", s.Table)
 	}
+	if s.NoDefault {
+		b.WriteString(" suppress_prefixlength 0")
+	}
 	fmt.Fprintf(&b, " pref %d", s.Pref)
 	return b.String()
 }
@@ -222,6 +233,9 @@ func (s Rule) netlink() *netlink.Rule {
 	r.Family = unix.AF_INET
 	if s.V6 {
 		r.Family = unix.AF_INET6
+	}
+	if s.NoDefault {
+		r.SuppressPrefixlen = 0
 	}
 	if s.From.IsValid() {
 		r.Src = ipNet(s.From)

@@ -33,15 +33,18 @@ func (t *Tally) Add(r Result) {
 func (t *Tally) Refused() int { return t.classes[Needed] + t.classes[Needless] + t.classes[OtherErrno] }
 
 // Verdict says what is wrong with the predictions, "" where nothing is: at most
-// one in 200 refusals may be without need, in a short run one.
+// one in 200 refusals may be without need, and one with another errno; in a short
+// run one.
 func (t *Tally) Verdict() string {
-	for _, never := range []Class{Wrong, Disagree, OtherErrno} {
+	for _, never := range []Class{Wrong, Disagree} {
 		if n := t.classes[never]; n > 0 {
 			return fmt.Sprintf("%d cases %s", n, never)
 		}
 	}
-	if n := t.classes[Needless]; n > max(1, t.Refused()/200) {
-		return fmt.Sprintf("%d of %d refusals without need", n, t.Refused())
+	for _, seldom := range []Class{Needless, OtherErrno} {
+		if n := t.classes[seldom]; n > max(1, t.Refused()/200) {
+			return fmt.Sprintf("%d of %d %s", n, t.Refused(), seldom)
+		}
 	}
 	return ""
 }
