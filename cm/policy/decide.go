@@ -16,7 +16,8 @@ type Request struct {
 	PortSpace PortSpace
 	// AllowLocalCrossing accepts, under PinBound, a destination that is a local
 	// address of another network device. It only connects on hosts with routing
-	// rules made for it.
+	// rules made for it; for IPv6 it is refused all the same where the look-up of
+	// the bound id calls the destination local too.
 	AllowLocalCrossing bool
 	// RequireOnLinkRoute refuses a destination that the kernel would merely
 	// assume to be on the bound link because no route through it exists.
