@@ -39,7 +39,7 @@ address is explained in the order in which a dial tries them.
   -watch           go on, and print again when a route, rule, address, link or
                    RDMA device changed the verdict or what it rests on, until
                    interrupted; with -json an object on each line, with -svg
-                   the file is replaced
+                   the file is replaced. It keeps the RDMA devices open
 
 An IPv6 address with a port is written [ADDR]:PORT, a link-local one with its
 zone, ADDR%NETDEV.

@@ -74,6 +74,11 @@ func TestPictures(t *testing.T) {
 				require.True(t, strings.Contains(svg, s), "no %q in the picture", s)
 			}
 			checkPicture(t, svg)
+			if p.name == "refused" && os.Getenv("RAILBIND_PICTURES") == "" {
+				shown, err := os.ReadFile("refused.svg")
+				require.NoError(t, err)
+				require.True(t, svg == string(shown), "the guide shows another picture: RAILBIND_PICTURES=. go test -run Pictures/refused writes it")
+			}
 			if dir := os.Getenv("RAILBIND_PICTURES"); dir != "" {
 				require.NoError(t, os.WriteFile(filepath.Join(dir, p.name+".svg"), []byte(svg), 0o644))
 			}
