@@ -16,6 +16,7 @@ type Context struct {
 	name     string
 	borrowed bool
 	destroy  func() error
+	async    *asyncEvents
 
 	mu     sync.Mutex
 	limits *limits
@@ -52,7 +53,7 @@ func Open(name string) (*Context, error) {
 
 func newContext(name string, h cgo.Context, destroy func() error) *Context {
 	n := newNode("context of "+name, nil)
-	return watch(&Context{node: n, h: h, name: name, destroy: destroy}, n)
+	return watch(&Context{node: n, h: h, name: name, destroy: destroy, async: newAsyncEvents()}, n)
 }
 
 // Borrow is for package cm: it wraps a context that librdmacm opened. Users
@@ -64,14 +65,16 @@ func Borrow(h cgo.Context, release func()) *Context {
 	}
 	name := h.Name()
 	n := newNode("context of "+name+" (connection manager's)", nil)
+	async := newAsyncEvents()
 	n.release = func() error {
+		async.close()
 		if release != nil {
 			release()
 		}
 		return nil
 	}
 	n.hold()
-	return &Context{node: n, h: h, name: name, borrowed: true}
+	return &Context{node: n, h: h, name: name, borrowed: true, async: async}
 }
 
 // Hold keeps a borrowed context from being released, for one more id.
@@ -103,6 +106,7 @@ func (c *Context) Close() error {
 		return &Error{Op: "close device", Object: c.name, Kind: ErrBorrowed}
 	}
 	return c.node.close(func() error {
+		c.async.close()
 		if err := c.destroy(); err != nil {
 			return fail("close device", c.name, err)
 		}
