@@ -30,16 +30,16 @@ func layOut(rows []row, before map[string]string) string {
 	var b strings.Builder
 	last := ""
 	for _, l := range rows {
-		switch {
-		case l.key == "":
+		again := l.key == last
+		last = l.key
+		if l.key == "" {
 			fmt.Fprintf(&b, "%s\n", l.value)
-			last = ""
 			continue
-		case l.key == last:
+		}
+		if again {
 			fmt.Fprintf(&b, "%-12s %s\n", "", l.value)
 			continue
 		}
-		last = l.key
 		fmt.Fprintf(&b, "%-12s %s\n", label(l.key), l.value)
 		if was, ok := before[l.key]; ok && was != l.value {
 			fmt.Fprintf(&b, "%-12s %s\n", "   was", was)
