@@ -160,3 +160,31 @@ func TestReplaceFile(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, list, 2, "nothing half is left")
 }
+
+// TestWords: what the words of a remedy say to ask instead is accepted.
+func TestWords(t *testing.T) {
+	h := func() *fake { return rails2().add("eth7", "mlx5_7", 1500, "10.20.0.1/24", "10.20.0.2/24") }
+	for _, test := range []struct{ args, err, words, instead string }{
+		{"-bind 10.10.1.1 -src 10.10.0.1 10.10.1.2", "ErrSourceConflict", "leave the source out", "-bind 10.10.1.1 10.10.1.2"},
+		{"-policy follow -src 10.10.1.1 10.10.1.2", "ErrSourceConflict", "leave the source out, or use policy pin or route", "-policy route -src 10.10.1.1 10.10.1.2"},
+		{"-policy pin 10.10.1.2", "ErrNotBound", "bind an address of a rail first, or use policy follow", "-policy follow 10.10.1.2"},
+		{"-policy follow -bind 10.10.1.1 10.10.1.2", "ErrAlreadyBound", "use an id that is not bound, or policy pin or route", "-policy pin -bind 10.10.1.1 10.10.1.2"},
+		{"-bind 10.10.1.1 2001:db8::1", "ErrFamilyMismatch", "use two addresses of one family", "-bind 10.10.1.1 10.10.1.2"},
+		{"-bind 10.10.1.1 127.0.0.1", "ErrLoopbackDst", "give this host's address on the rail", "-bind 10.10.1.1 10.10.1.1"},
+		{"-bind 10.10.1.1 10.10.0.1", "ErrRouteMismatch", "bind 10.10.0.1 itself, or use an unbound id with policy follow", "-bind 10.10.0.1 10.10.0.1"},
+		{"-bind 10.10.1.1 10.10.0.1", "ErrRouteMismatch", "AllowLocalCrossing lets it through", "-local-crossing -bind 10.10.1.1 10.10.0.1"},
+		{"-bind 10.10.1.1 -policy route 10.10.0.2", "ErrRouteMismatch", "or use policy pin", "-bind 10.10.1.1 -policy pin 10.10.0.2"},
+		{"-bind fe80::5054:ff:fe00:1 fe80::9%ens1f0np0", "ErrScope", "add the link, as in fe80::5054:ff:fe00:1%", "-bind fe80::5054:ff:fe00:1%ens1f0np0 fe80::9%ens1f0np0"},
+		{"-bind fe80::5054:ff:fe00:1%ens1f0np0 fe80::9%ens2f1np1", "ErrScope", "give the destination on ens1f0np0", "-bind fe80::5054:ff:fe00:1%ens1f0np0 fe80::9%ens1f0np0"},
+		{"-bind 192.0.2.17 10.10.1.2", "ErrNotRDMA", "mlx5_1/1 on ens2f1np1", "-device ens2f1np1 10.10.1.2"},
+		{"-device mlx5_7 198.51.100.1", "ErrAmbiguousDevice", "give the local address instead of the device", "-bind 10.20.0.2 198.51.100.1"},
+		{"192.0.2.18", "ErrNotRDMA", "bind an address of a rail", "-bind 10.10.1.1 192.0.2.18"},
+	} {
+		t.Run(test.args, func(t *testing.T) {
+			m := parseJSON(t, on(t, h(), test.args).jsonText(t))
+			require.Equal(t, test.err, m["error"])
+			require.Contains(t, m["remedy"], test.words)
+			require.Equal(t, statusAccepted, on(t, h(), test.instead).status())
+		})
+	}
+}
