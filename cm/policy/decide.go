@@ -553,11 +553,22 @@ func (d *Decision) predict(v *view, i Interface) *Error {
 	} else if i.Index != d.HostRoute.Ifindex {
 		src = netip.Addr{} // another next hop has a source of its own
 	}
+	var sources []netip.Prefix
+	if !src.IsValid() {
+		if sources, err = v.addrs(i.Index); err != nil {
+			return err
+		}
+	}
+	// An index alone is no proof: a device of another network namespace shows the
+	// indexes of that one.
+	isSource := func(r GIDRow) bool {
+		return r.Netdev == i.Index && slices.ContainsFunc(sources, func(s netip.Prefix) bool { return GIDOf(s.Addr()) == r.GID })
+	}
 	var here []Binding
 	for _, p := range ports {
 		row, ok := proof(p, i, src)
 		if !src.IsValid() && p.Transport != IWARP && p.Transport != InfiniBand {
-			row, ok = pick(p.GIDs, func(r GIDRow) bool { return r.Netdev == i.Index })
+			row, ok = pick(p.GIDs, isSource)
 		}
 		if ok {
 			here = append(here, bindingOf(p, i, row, ""))
