@@ -164,7 +164,7 @@ func (e Evidence) pinned() string {
 	if linkLocal(dst) {
 		return "" // its zone is the route
 	}
-	local := slices.Contains(e.Habit.Netdevs, "lo") || slices.Contains(e.Habit.Netdevs, vrfName)
+	local := slices.Contains(e.Habit.Netdevs, "lo") || slices.Contains(e.Habit.Netdevs, vrfName) || e.insideVRF(dev, dst)
 	own := local && slices.Contains(e.Owners[dst], dev)
 	switch {
 	case local && !own && (dst.Is6() || !e.LocalCrossing || e.Policy == policy.RequireRoute):
@@ -176,6 +176,13 @@ func (e Evidence) pinned() string {
 		return "no route, and one is required"
 	}
 	return ""
+}
+
+// insideVRF says whether the destination is an address of this host in the VRF
+// of the bound network device, where no socket outside of it looks.
+func (e Evidence) insideVRF(dev string, dst netip.Addr) bool {
+	in := func(name string) bool { return e.Member != "" && (name == e.Member || name == vrfName) }
+	return in(dev) && slices.ContainsFunc(e.Owners[dst], in)
 }
 
 // netdev is the network device that the local address binds.

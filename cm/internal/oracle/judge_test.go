@@ -31,6 +31,7 @@ func TestJudge(t *testing.T) {
 		Owners: map[netip.Addr][]string{
 			netip.MustParseAddr("10.1.0.1"): {"a0"}, netip.MustParseAddr("10.2.0.1"): {"b0"}, netip.MustParseAddr("10.3.0.1"): {"c0"},
 			netip.MustParseAddr("fe80::1"): {"a0"}, netip.MustParseAddr("fd01::1"): {"a0"}, netip.MustParseAddr("10.7.0.1"): {"a0", "c0"},
+			netip.MustParseAddr("10.5.0.1"): {vrfName},
 		},
 	}
 	for name, test := range map[string]struct {
@@ -67,7 +68,10 @@ func TestJudge(t *testing.T) {
 		"other SGID":    {func(e *Evidence) { e.Kernel.SGID = policy.GID{} }, "the kernel's path"},
 		"crossing":      {func(e *Evidence) { e.Habit = Habit{Netdevs: []string{"lo"}} }, "an address of another"},
 		"crossing, VRF": {func(e *Evidence) { e.Habit = Habit{Netdevs: []string{vrfName}} }, "an address of another"},
-		"let through":   {func(e *Evidence) { e.Habit, e.LocalCrossing = Habit{Netdevs: []string{"lo"}}, true }, ""},
+		"crossing in a VRF": {func(e *Evidence) {
+			e.Member, e.Habit, e.Dst, e.Kernel = "a0", Habit{}, port("10.5.0.1:1"), kept("10.1.0.1", "10.5.0.1")
+		}, "an address of another"},
+		"let through": {func(e *Evidence) { e.Habit, e.LocalCrossing = Habit{Netdevs: []string{"lo"}}, true }, ""},
 		"not let through": {func(e *Evidence) {
 			e.Habit, e.LocalCrossing, e.Policy = Habit{Netdevs: []string{"lo"}}, true, policy.RequireRoute
 		}, "an address of another"},

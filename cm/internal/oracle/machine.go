@@ -75,15 +75,15 @@ func (m *Machine) Close() error {
 func (m *Machine) link(name string) netlink.Link { return m.links[name] }
 
 // Set makes the machine the host of these steps and returns those that the
-// kernel took: it refuses a gateway that nothing leads to, and what is there
-// already.
+// kernel took: it refuses a gateway that nothing leads to, what is there already,
+// and an address of a VRF that was left out.
 func (m *Machine) Set(steps []Step) (taken []Step, err error) {
 	if err := m.reset(); err != nil {
 		return nil, err
 	}
 	for _, s := range steps {
 		err := s.do(m)
-		if _, route := s.(Route); err != nil && !route && !errors.Is(err, unix.EEXIST) {
+		if _, route := s.(Route); err != nil && !route && !errors.Is(err, unix.EEXIST) && !errors.Is(err, unix.ENODEV) {
 			return nil, fmt.Errorf("ip %s: %w", s, err)
 		}
 		if err == nil {
