@@ -9,7 +9,7 @@ LINT    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
 export GOFLAGS ?= -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test unit guest-test race asan cgocheck fuzz lint bench image-test clean packages
+.PHONY: help build demo test unit guest-test oracle race asan cgocheck fuzz lint bench image-test clean packages
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,17 @@ unit: packages ## run the tests that need no RDMA
 
 guest-test: build ## run the tests on a real kernel, in Soft-RoCE guests
 	@ci/guest-test
+
+SEED   ?= 1
+N      ?= 2000
+FIRST  ?= 0
+KERNEL ?= 6.1
+
+oracle: packages ## compare predictions with the kernel: SEED=1 N=2000 KERNEL=6.1
+	@mkdir -p $(TESTS)
+	go test -c -o $(TESTS)/oracle.test ./cm/internal/oracle
+	@RAILBIND_ORACLE_SEED=$(SEED) RAILBIND_ORACLE_N=$(N) RAILBIND_ORACLE_FIRST=$(FIRST) \
+		ci/guest -kernel $(KERNEL) -topo oracle -timeout 1h -- $(TESTS)/oracle.test -test.run '^TestOracle$$' -test.v -test.timeout 1h
 
 race: build ## run the guest tests under the race detector
 	@ci/guest-test -race

@@ -229,6 +229,60 @@ int rb_channel_events(struct ibv_comp_channel *ch, uint64_t *cookies, int cap)
 	return n;
 }
 
+/* librdmacm, whose context it may be, never reads this descriptor. */
+int rb_dup_async_fd(struct ibv_context *c)
+{
+	int flags = fcntl(c->async_fd, F_GETFL);
+
+	if (flags < 0 || fcntl(c->async_fd, F_SETFL, flags | O_NONBLOCK))
+		return rb_errno();
+	return rb_dup_fd(c->async_fd);
+}
+
+/* The object of an event stays valid only until it is acknowledged, which is
+ * here and at once: destroying it waits for every event that was fetched. What
+ * leaves is its address, to be compared and never followed. Returns 1, 0 where
+ * none is queued, or a negative errno. */
+int rb_async_event(struct ibv_context *c, struct rb_async_event *out)
+{
+	struct ibv_async_event ev;
+
+	do
+		errno = 0;
+	while (ibv_get_async_event(c, &ev) && errno == EINTR);
+	if (errno)
+		return errno == EAGAIN ? 0 : rb_errno();
+	*out = (struct rb_async_event){ .type = ev.event_type };
+	switch (ev.event_type) {
+	case IBV_EVENT_CQ_ERR:
+		out->cq = ev.element.cq;
+		break;
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_COMM_EST:
+	case IBV_EVENT_SQ_DRAINED:
+	case IBV_EVENT_PATH_MIG:
+	case IBV_EVENT_PATH_MIG_ERR:
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		out->qp = ev.element.qp;
+		break;
+	case IBV_EVENT_PORT_ACTIVE:
+	case IBV_EVENT_PORT_ERR:
+	case IBV_EVENT_LID_CHANGE:
+	case IBV_EVENT_PKEY_CHANGE:
+	case IBV_EVENT_SM_CHANGE:
+	case IBV_EVENT_CLIENT_REREGISTER:
+	case IBV_EVENT_GID_CHANGE:
+		out->port = ev.element.port_num;
+		break;
+	default:
+		break;
+	}
+	ibv_ack_async_event(&ev);
+	return 1;
+}
+
 struct rb_cq_r rb_create_cq(struct ibv_context *c, int cqe, uint64_t cookie,
 			    struct ibv_comp_channel *ch, int vector)
 {

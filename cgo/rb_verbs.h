@@ -54,6 +54,15 @@ int rb_dereg_mr(struct ibv_mr *mr);
 struct rb_channel_r rb_create_channel(struct ibv_context *c);
 int rb_destroy_channel(struct ibv_comp_channel *ch);
 int rb_dup_fd(int fd);
+
+struct rb_async_event {
+	struct ibv_qp *qp;
+	struct ibv_cq *cq;
+	uint32_t type;
+	int32_t port;
+};
+int rb_dup_async_fd(struct ibv_context *c);
+int rb_async_event(struct ibv_context *c, struct rb_async_event *out);
 int rb_channel_events(struct ibv_comp_channel *ch, uint64_t *cookies, int cap);
 
 struct rb_cq_r rb_create_cq(struct ibv_context *c, int cqe, uint64_t cookie,

@@ -90,3 +90,16 @@ func PostSend(*Batch) Posted            { return Posted{Errno: enosys, Why: Prov
 func PostRecv(*Batch) Posted            { return Posted{Errno: enosys, Why: ProviderRefused} }
 
 const enosys = int32(syscall.ENOSYS)
+
+// AsyncEvent is not available without cgo.
+type AsyncEvent struct {
+	Type uint32
+	Port int
+	QP   QP
+	CQ   CQ
+}
+
+func (Context) DupAsyncFD() (uintptr, error) { return 0, unsupported("ibv_get_async_event") }
+func (Context) AsyncEvent() (AsyncEvent, bool, error) {
+	return AsyncEvent{}, false, unsupported("ibv_get_async_event")
+}

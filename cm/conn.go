@@ -120,7 +120,8 @@ func (c *Conn) makeResources() (err error) {
 }
 
 // Send sends p as one message, of at most QueueConfig.MaxMessage bytes, and
-// returns when the peer's device has it. When ctx ends first, the message may
+// returns when the peer's device has it; on iWARP, when TCP has taken it, and
+// then a Close that follows at once can lose it. When ctx ends first, the message may
 // or may not arrive.
 func (c *Conn) Send(ctx context.Context, p []byte) error {
 	m, err := c.mover()

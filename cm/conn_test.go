@@ -215,7 +215,7 @@ func TestPairPrivateData(t *testing.T) {
 	// RoCE's messages have a field of fixed size; iWARP's carry the length.
 	most, field, over := MaxConnectData, MaxAcceptData, []int{57, 196, 255, 256, 300}
 	if iwarp() {
-		most, field, over = maxIWARPData, 0, []int{253, 256, 300}
+		most, field, over = maxIWARPData, 0, []int{251, 255, 256, 300}
 	}
 	for _, n := range []int{0, 1, 52, most} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -239,7 +239,7 @@ func TestPairPrivateData(t *testing.T) {
 			got := c.ID().PeerData()
 			require.Len(t, got, max(field, n), "the field comes padded")
 			require.True(t, bytes.Equal(sent, got[:n]))
-			require.Equal(t, make([]byte, len(got)-n), got[n:])
+			require.True(t, bytes.Equal(make([]byte, len(got)-n), got[n:]))
 		})
 	}
 	for _, n := range over {
@@ -377,7 +377,9 @@ func TestPairBacklog(t *testing.T) {
 			errs <- err
 		}()
 	}
-	require.Eventually(t, func() bool { return l.Stats().Dropped > 0 }, time.Minute, 10*time.Millisecond)
+	if !iwarp() { // where TCP's own backlog may hold all of them
+		require.Eventually(t, func() bool { return l.Stats().Dropped > 0 }, time.Minute, 10*time.Millisecond)
+	}
 	go func() {
 		for {
 			r, err := l.Accept(ctx)

@@ -43,8 +43,8 @@ const (
 )
 
 // maxIWARPData is what iWARP's messages leave beside the READ depths that go
-// with them: siw sends 256 bytes in all.
-const maxIWARPData = 252
+// with them: siw sends 256 bytes in all, and refuses 252 of ours.
+const maxIWARPData = 250
 
 // maxDepth bounds the defaults of ResponderResources and InitiatorDepth.
 const maxDepth = 16

@@ -159,9 +159,12 @@ func TestPairSendAndGo(t *testing.T) {
 		require.NoError(t, err)
 		buf := make([]byte, 100)
 		n, err := c.Recv(ctx, buf)
-		require.NoError(t, err)
-		require.Equal(t, "railbind", string(buf[:n]))
-		_, err = c.Recv(ctx, buf)
+		if err == nil {
+			require.Equal(t, "railbind", string(buf[:n]))
+			_, err = c.Recv(ctx, buf)
+		} else {
+			require.True(t, iwarp(), "only iWARP may lose the last message: %v", err)
+		}
 		require.ErrorIs(t, err, ErrDisconnected)
 		require.NoError(t, <-dialed)
 		require.NoError(t, c.Close())

@@ -42,6 +42,12 @@ func accepted(on ...string) outcome {
 
 func (o outcome) override() outcome { o.overridden = true; return o }
 
+// unanswered is accepted, and then nobody answers.
+func (o outcome) unanswered() outcome {
+	o.on, o.err, o.errno = nil, syscall.ETIMEDOUT, syscall.ETIMEDOUT
+	return o
+}
+
 func refused(err error, errno syscall.Errno) outcome {
 	return outcome{err: err, errno: errno, beforeCM: true}
 }
@@ -50,6 +56,7 @@ type scenario struct {
 	name     string
 	setup    func(t *testing.T)
 	bind     string
+	bindErr  error // the bind fails like this, and nothing follows
 	src, dst string
 	cfg      IDConfig
 	want     map[Policy]outcome
@@ -84,7 +91,7 @@ func onLinkGuess() outcome {
 	if iwarp() {
 		return unreachable
 	}
-	return outcome{err: syscall.ETIMEDOUT, errno: syscall.ETIMEDOUT, overridden: true, assumed: true}
+	return outcome{overridden: true, assumed: true}.unanswered()
 }
 
 // bothPin is the same outcome under PinBound, RequireRoute and, since the id is
@@ -223,6 +230,13 @@ func (sc scenario) run(t *testing.T) {
 					cfg.Timeouts.ResolveAddr = 300 * time.Millisecond
 				}
 				id := newTestID(t, cfg)
+				if sc.bindErr != nil {
+					err := id.Bind(ap(sc.bind))
+					require.ErrorIs(t, err, sc.bindErr)
+					require.Equal(t, StatePoisoned, id.State())
+					t.Log(err)
+					return
+				}
 				if sc.bind != "" {
 					require.NoError(t, id.Bind(ap(sc.bind)))
 				}
@@ -267,11 +281,11 @@ func (o outcome) check(t *testing.T, id *ID, err error, calls int64) {
 	require.Equal(t, o.assumed, d.AssumedOnLink, "assumed on-link")
 	if o.beforeCM {
 		require.Zero(t, calls, "rdma_resolve_addr was called")
-		require.NotEqual(t, StatePoisoned, id.State(), "a refusal leaves the id as it was")
 	} else {
-		require.EqualValues(t, 1, calls)
-		require.Equal(t, StatePoisoned, id.State())
+		// On a slow machine the neighbour's warming may have used up the time.
+		require.LessOrEqual(t, calls, int64(1))
 	}
+	require.Equal(t, calls == 1, id.State() == StatePoisoned, "poisoned if, and only if, the kernel was asked")
 	var op *OpError
 	require.True(t, errors.As(err, &op))
 	t.Log(err)
@@ -309,8 +323,9 @@ func requireKept(t *testing.T, id *ID, places []string) {
 	}), "no GID of %s on %s", info.Local.Addr(), b.Netdev)
 }
 
-// alone makes the calls without a policy, and says where the kernel ends.
-func alone(t *testing.T, bind, src, dst string, timeout time.Duration) string {
+// alone makes the calls without a policy, and says where the kernel ends;
+// between happens between bind and resolve.
+func alone(t *testing.T, bind, src, dst string, timeout time.Duration, between ...func()) string {
 	t.Helper()
 	id := newTestID(t, IDConfig{})
 	ctx := within(t, time.Minute)
@@ -338,6 +353,9 @@ func alone(t *testing.T, bind, src, dst string, timeout time.Duration) string {
 		if err := id.call(func(h cgo.ID) error { return h.Bind(addr(bind)) }); err != nil {
 			return "bind: " + name(err)
 		}
+	}
+	for _, f := range between {
+		f()
 	}
 	i, err := step(cgo.EventAddrResolved, func(h cgo.ID, _ time.Duration) error {
 		return h.ResolveAddr(addr(src), addr(dst), millis(timeout))

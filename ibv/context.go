@@ -16,6 +16,7 @@ type Context struct {
 	name     string
 	borrowed bool
 	destroy  func() error
+	async    *asyncEvents
 	ballast  *ballast
 
 	mu     sync.Mutex
@@ -54,7 +55,7 @@ func Open(name string) (*Context, error) {
 func newContext(name string, h cgo.Context, destroy func() error) *Context {
 	n := newNode("context of "+name, nil)
 	b := &ballast{}
-	return watch(&Context{node: n, h: h, name: name, ballast: b, destroy: func() error {
+	return watch(&Context{node: n, h: h, name: name, async: newAsyncEvents(), ballast: b, destroy: func() error {
 		return errors.Join(b.drop(), destroy())
 	}}, n)
 }
@@ -68,8 +69,9 @@ func Borrow(h cgo.Context, release func()) *Context {
 	}
 	name := h.Name()
 	n := newNode("context of "+name+" (connection manager's)", nil)
-	b := &ballast{}
+	async, b := newAsyncEvents(), &ballast{}
 	n.release = func() error {
+		async.close()
 		err := b.drop()
 		if release != nil {
 			release()
@@ -77,7 +79,7 @@ func Borrow(h cgo.Context, release func()) *Context {
 		return err
 	}
 	n.hold()
-	return &Context{node: n, h: h, name: name, ballast: b, borrowed: true}
+	return &Context{node: n, h: h, name: name, borrowed: true, async: async, ballast: b}
 }
 
 // Hold keeps a borrowed context from being released, for one more id.
@@ -109,6 +111,7 @@ func (c *Context) Close() error {
 		return &Error{Op: "close device", Object: c.name, Kind: ErrBorrowed}
 	}
 	return c.node.close(func() error {
+		c.async.close()
 		if err := c.destroy(); err != nil {
 			return fail("close device", c.name, err)
 		}

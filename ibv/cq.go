@@ -108,6 +108,7 @@ func (c *CQ) finish(h cgo.CQ, destroy func() error, parents ...*node) error {
 	c.node = newNode(fmt.Sprintf("CQ of %d on %s", c.size, c.ctx.name), rec, parents...)
 	c.errClosed = &Error{Op: "poll", Object: c.node.name, Kind: ErrClosed}
 	c.errFailed = &Error{Op: "poll", Object: c.node.name, Kind: ErrCQFailed}
+	c.ctx.async.addCQ(c)
 	return nil
 }
 
@@ -132,7 +133,9 @@ func (c *CQ) Size() int {
 func (c *CQ) Close() error {
 	return c.life().close(func() error {
 		c.rec.Shut()
+		c.ctx.async.removeCQ(c)
 		if err := c.destroy(); err != nil {
+			c.ctx.async.addCQ(c)
 			c.rec.Reopen()
 			return fail("destroy CQ", c.node.name, err)
 		}

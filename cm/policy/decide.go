@@ -16,7 +16,8 @@ type Request struct {
 	PortSpace PortSpace
 	// AllowLocalCrossing accepts, under PinBound, a destination that is a local
 	// address of another network device. It only connects on hosts with routing
-	// rules made for it.
+	// rules made for it; for IPv6 it is refused all the same where the look-up of
+	// the bound id calls the destination local too.
 	AllowLocalCrossing bool
 	// RequireOnLinkRoute refuses a destination that the kernel would merely
 	// assume to be on the bound link because no route through it exists.
@@ -405,7 +406,7 @@ func (d *Decision) judgeEffective(v *view, owners []Interface) *Error {
 		}
 		return refuse(ErrRouteMismatch, reason, "").by(d.keep())
 	case e.Kind == RouteLocal:
-		return v.loopback(d.Request.Dst.Addr(), e, owners)
+		return v.loopback(e, owners)
 	case b.Addr.Addr().Is6() && !within(d.FIB, b.Ifindex):
 		keeps, err := v.prefersBound(e.Query, d.FIB)
 		if err != nil || keeps {
@@ -493,7 +494,11 @@ func (d *Decision) follow(v *view) *Error {
 		if err != nil {
 			return err
 		}
-		if err := v.loopback(dst, r, owners); err != nil {
+		if len(owners) > 1 {
+			return refuse(ErrAmbiguousDevice, fmt.Sprintf("%s is an address of %s, and the kernel takes whichever it finds first", dst, names(owners)),
+				"take the address away from all but one of them (ip address delete)")
+		}
+		if err := v.loopback(r, owners); err != nil {
 			return err
 		}
 		candidates = owners
@@ -548,11 +553,22 @@ func (d *Decision) predict(v *view, i Interface) *Error {
 	} else if i.Index != d.HostRoute.Ifindex {
 		src = netip.Addr{} // another next hop has a source of its own
 	}
+	var sources []netip.Prefix
+	if !src.IsValid() {
+		if sources, err = v.addrs(i.Index); err != nil {
+			return err
+		}
+	}
+	// An index alone is no proof: a device of another network namespace shows the
+	// indexes of that one.
+	isSource := func(r GIDRow) bool {
+		return r.Netdev == i.Index && slices.ContainsFunc(sources, func(s netip.Prefix) bool { return GIDOf(s.Addr()) == r.GID })
+	}
 	var here []Binding
 	for _, p := range ports {
 		row, ok := proof(p, i, src)
 		if !src.IsValid() && p.Transport != IWARP && p.Transport != InfiniBand {
-			row, ok = pick(p.GIDs, func(r GIDRow) bool { return r.Netdev == i.Index })
+			row, ok = pick(p.GIDs, isSource)
 		}
 		if ok {
 			here = append(here, bindingOf(p, i, row, ""))

@@ -168,6 +168,30 @@ func TestECMP(t *testing.T) {
 	}
 }
 
+// TestForeignIndexes: a device of another network namespace is seen in the shared
+// mode of RDMA, with network device indexes that mean something else here.
+func TestForeignIndexes(t *testing.T) {
+	m := newPair(t)
+	require.NoError(t, m.IP("route add 10.60.0.0/24 nexthop via 10.1.0.2 dev a0 nexthop via 10.2.0.2 dev b0"))
+	ports, err := m.RDMAPorts()
+	require.NoError(t, err)
+	foreign := policy.RDMAPort{Device: "rxe9", DeviceIndex: 9, GUID: 9, Port: 1, Transport: policy.RoCE}
+	for n, index := range []int{m.named("a0").Index, m.named("b0").Index} {
+		foreign.GIDs = append(foreign.GIDs, policy.GIDRow{
+			GID: policy.GIDOf(netip.MustParseAddr("10.9.0.9")), Index: n, Port: 1, Type: policy.GIDTypeRoCEv2, Netdev: index,
+		})
+	}
+	m.ports = append(ports, foreign)
+	for m.hash = range 2 {
+		d := policy.Decide(m, policy.Request{Dst: ap("10.60.0.1:1")})
+		require.NoError(t, d.Err)
+		require.ElementsMatch(t, []int{2, 3}, d.Netdevs())
+		require.Equal(t, "a0", bind(t, m, "10.1.0.1:0").Netdev)
+		_, err := policy.ResolveBinding(m, ap("10.9.0.9:0"))
+		require.ErrorIs(t, err, policy.ErrNotLocal)
+	}
+}
+
 // TestRemedies applies what refusals print, on the model; package route does it
 // on the real kernel.
 func TestRemedies(t *testing.T) {

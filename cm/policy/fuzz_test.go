@@ -130,7 +130,7 @@ var (
 	fuzzBound = slices.Concat([]byte{2, 1, 0, 0, 2, 1, 0, 3, 0, 1, 1, 1, 3, 100, 1, 0, 0, 0},
 		fuzzLink, []byte{0, 1}, fuzzLink, []byte{0}, fuzzPorts, fuzzRoute, fuzzRoute, fuzzRoute, fuzzRoute)
 	fuzzIdle = slices.Concat([]byte{2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
-		fuzzRoute, fuzzRoute, fuzzLink, []byte{0}, fuzzPorts)
+		fuzzRoute, fuzzRoute, fuzzLink, []byte{0}, fuzzPorts, []byte{1, 1, 24, 0})
 )
 
 // request reads the request that a string of bytes begins with.

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
 )
 
@@ -23,14 +22,10 @@ func (v *view) kernelSince(major, minor int) bool {
 	return have > major || have == major && sub >= minor
 }
 
-// loopback refuses a destination of this host's own where the connection manager
-// loses its way: from a local route it goes on to the network device that has
-// the address, if it finds the right one.
-func (v *view) loopback(dst netip.Addr, r Route, owners []Interface) *Error {
-	if len(owners) > 1 {
-		return refuse(ErrAmbiguousDevice, fmt.Sprintf("%s is an address of %s, and the kernel takes whichever it finds first", dst, names(owners)),
-			"take the address away from all but one of them (ip address delete)")
-	}
+// loopback refuses a destination of this host's own inside a VRF where the
+// connection manager loses its way: from a local route it goes on to the network
+// device that has the address, but not from that of a VRF's own device.
+func (v *view) loopback(r Route, owners []Interface) *Error {
 	inVRF := slices.ContainsFunc(owners, func(i Interface) bool { return i.Master != 0 && i.Master == r.Ifindex })
 	if inVRF && !v.kernelSince(6, 18) {
 		return refuse(ErrRouteMismatch,

@@ -103,10 +103,8 @@ func TestProperties(t *testing.T) {
 		effective := m.kernel(policy.Query{Dst: dst.Addr(), Src: b.Addr.Addr(), Oif: b.Ifindex})
 		host := m.kernel(policy.Query{Dst: dst.Addr(), Src: b.Addr.Addr()})
 		crossing := m.crosses(policy.Query{Dst: dst.Addr(), Src: b.Addr.Addr()}, b.Ifindex)
-		// In a VRF an own address connects on the newest kernels only, and one that
-		// two links have, nobody knows where.
-		looped := (b.VRF != "" || len(m.owners(dst.Addr())) > 1) &&
-			m.lookup(policy.Query{Dst: dst.Addr(), Src: b.Addr.Addr(), Oif: b.Ifindex}).Kind == policy.RouteLocal
+		// In a VRF an own address connects on the newest kernels only.
+		looped := b.VRF != "" && m.lookup(policy.Query{Dst: dst.Addr(), Src: b.Addr.Addr(), Oif: b.Ifindex}).Kind == policy.RouteLocal
 		kept := only(effective, b.Ifindex) && m.links[b.Ifindex].Up && !crossing && !looped
 
 		switch {

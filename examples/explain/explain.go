@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/railbind/railbind/cm"
 	"github.com/railbind/railbind/cm/policy"
@@ -15,9 +16,20 @@ import (
 
 // report is what the program found out.
 type report struct {
+	options
+	at       time.Time
+	findings []finding    // one for each address that a dial would try, in order
+	taken    int          // the first accepted one, else 0
+	skipped  []netip.Addr // of the name, not tried
+	rails    []rail       // of this host, for the picture
+}
+
+// finding is what was found out about one destination.
+type finding struct {
 	decision policy.Decision
-	unknown  error   // why nothing could be decided, else nil
-	kernel   *answer // of -resolve, else nil
+	unbound  *policy.Decision // the host's own choice; nil where that was asked
+	unknown  error            // why nothing could be decided, else nil
+	kernel   *answer          // of -resolve, else nil
 }
 
 // answer is what became of the steps on a real id.
@@ -27,72 +39,119 @@ type answer struct {
 	differs  string          // how it contradicts the decision, "" where it does not
 }
 
-func (r report) status() int {
+func (r report) status() int { return r.findings[r.taken].status() }
+
+func (f finding) status() int {
 	switch {
-	case r.unknown != nil, r.kernel != nil && r.kernel.differs != "":
+	case f.unknown != nil, f.kernel != nil && f.kernel.differs != "":
 		return statusUnknown
-	case r.decision.Verdict == policy.Accepted:
+	case f.decision.Verdict == policy.Accepted:
 		return statusAccepted
 	}
 	return statusRefused
 }
 
+// explain asks this host.
 func explain(ctx context.Context, o options) report {
-	r := report{decision: policy.Decision{
-		Policy:  o.policy,
-		Request: policy.Request{Policy: o.policy, Src: o.src, Dst: o.dst},
-	}}
 	h, err := cm.OpenHost()
 	if err != nil {
-		r.unknown = noRDMA(err)
-		return r
+		return explainOn(ctx, nil, err, o)
 	}
 	defer h.Close()
-	if ports, err := h.RDMAPorts(); err != nil || len(ports) == 0 {
-		r.unknown = noRDMA(err)
-		r.routesOnly(h, o)
+	return explainOn(ctx, h, nil, o)
+}
+
+// explainOn asks a host, or says why there is none to ask.
+func explainOn(ctx context.Context, h policy.Host, none error, o options) report {
+	r := report{options: o, at: time.Now()}
+	try, skipped, err := o.destinations(ctx)
+	if err != nil {
+		r.findings = []finding{{decision: o.undecided(o.dst), unknown: fmt.Errorf("%w: %w", policy.ErrLookup, err)}}
 		return r
 	}
-	r.decide(h, &o)
-	if errors.Is(r.decision.Err, policy.ErrLookup) {
-		r.unknown = r.decision.Err
-		return r
+	r.skipped = skipped
+	var ports []policy.RDMAPort
+	if none == nil {
+		ports, err = h.RDMAPorts()
 	}
-	if o.resolve {
-		r.kernel = ask(ctx, o)
-		r.kernel.differs = r.compare()
+	for _, dst := range try {
+		f := finding{decision: o.undecided(dst)}
+		switch {
+		case none != nil:
+			f.unknown = noRDMA(none)
+		case err != nil || len(ports) == 0:
+			f.unknown = noRDMA(err)
+			f.routesOnly(h, o)
+		default:
+			f.look(ctx, h, o)
+		}
+		r.findings = append(r.findings, f)
+	}
+	r.taken = max(0, slices.IndexFunc(r.findings, func(f finding) bool { return f.status() == statusAccepted }))
+	if o.svg != "" && none == nil {
+		r.rails = railsOf(h)
 	}
 	return r
 }
 
-// decide asks the policy; o.bind becomes the address that a device name means.
-func (r *report) decide(h policy.Host, o *options) {
+// undecided is the request, without an answer.
+func (o options) undecided(dst netip.AddrPort) policy.Decision {
+	r := policy.Request{Policy: o.policy, Src: o.src, Dst: dst, AllowLocalCrossing: o.localCrossing, RequireOnLinkRoute: o.onLinkRoute}
+	return policy.Decision{Policy: o.policy, Request: r}
+}
+
+// look decides, and asks the kernel where that is wanted.
+func (f *finding) look(ctx context.Context, h policy.Host, o options) {
+	bind := f.decide(h, o)
+	if errors.Is(f.decision.Err, policy.ErrLookup) {
+		f.unknown = f.decision.Err
+		return
+	}
+	if f.decision.Policy != policy.FollowRoute {
+		u := policy.Decide(h, policy.Request{Policy: policy.FollowRoute, Dst: f.decision.Request.Dst})
+		if u.HostRoute.Kind != policy.RouteNotAsked {
+			f.unbound = &u
+		}
+	}
+	if o.resolve {
+		f.kernel = &answer{err: f.decision.Err} // no address of the device to bind
+		if o.device == "" || bind.IsValid() {
+			f.kernel = ask(ctx, o, bind, f.decision.Request.Dst)
+		}
+		f.kernel.differs = f.compare()
+	}
+}
+
+// decide asks the policy, and returns the address that is bound first.
+func (f *finding) decide(h policy.Host, o options) (bind netip.AddrPort) {
+	bind = o.bind
+	r := f.decision.Request
 	if o.device != "" {
-		a, err := policy.PickLocal(h, o.device, o.dst.Addr())
+		a, err := policy.PickLocal(h, o.device, r.Dst.Addr())
 		if err != nil {
-			r.refuse(err)
-			return
+			f.refuse(err)
+			return bind
 		}
-		o.bind = netip.AddrPortFrom(a, 0)
+		bind = netip.AddrPortFrom(a, 0)
 	}
-	var b policy.Binding
-	if o.bind.IsValid() {
+	if bind.IsValid() {
 		var err error
-		if b, err = policy.ResolveBinding(h, o.bind); err != nil {
-			r.refuse(err)
-			return
+		if r.Binding, err = policy.ResolveBinding(h, bind); err != nil {
+			f.refuse(err)
+			return bind
 		}
 	}
-	r.decision = policy.Decide(h, policy.Request{Policy: o.policy, Binding: b, Src: o.src, Dst: o.dst})
+	f.decision = policy.Decide(h, r)
+	return bind
 }
 
 // refuse records that the bind itself, before any decision, would fail.
-func (r *report) refuse(err error) {
-	d := &r.decision
+func (f *finding) refuse(err error) {
+	d := &f.decision
 	d.Verdict, d.Err, d.Reason = policy.Refused, err, err.Error()
 	var e *policy.Error
 	if errors.As(err, &e) {
-		d.Reason, d.Remedy = e.Reason, e.Remedy
+		d.Reason, d.Remedy, d.Commands = e.Reason, e.Remedy, e.Commands
 	}
 }
 
@@ -125,18 +184,27 @@ func (e *noRDMAError) Unwrap() []error {
 	return []error{e.cause, syscall.ENODEV}
 }
 
-const noRDMARemedy = "load the driver of the adapter and ib_uverbs and rdma_ucm (modprobe); in a container pass /dev/infiniband; " +
-	"without hardware: modprobe rdma_rxe && rdma link add rxe0 type rxe netdev NETDEV"
+// noRDMARemedy names the network device that the connection would use.
+func noRDMARemedy(netdev string) string {
+	return "load the driver of the adapter and ib_uverbs and rdma_ucm (modprobe); in a container pass /dev/infiniband; " +
+		"without hardware: modprobe -a rdma_rxe rdma_ucm && rdma link add rxe0 type rxe netdev " + netdev
+}
 
 // routesOnly fills in what can be told without RDMA: the routes with and
 // without the bound address.
-func (r *report) routesOnly(h policy.Host, o options) {
-	d := &r.decision
-	d.Reason = r.unknown.Error()
-	var none *noRDMAError
-	if errors.As(r.unknown, &none) {
-		d.Remedy = noRDMARemedy
-	}
+func (f *finding) routesOnly(h policy.Host, o options) {
+	d := &f.decision
+	d.Reason = f.unknown.Error()
+	netdev := "NETDEV"
+	defer func() {
+		var none *noRDMAError
+		if errors.As(f.unknown, &none) {
+			if d.Effective.Kind == policy.RouteUnicast {
+				netdev = d.Effective.Netdev
+			}
+			d.Remedy = noRDMARemedy(netdev)
+		}
+	}()
 	src := o.bind.Addr().Unmap()
 	if !src.IsValid() || src.IsUnspecified() {
 		src = o.src.Addr().Unmap()
@@ -148,7 +216,7 @@ func (r *report) routesOnly(h policy.Host, o options) {
 		}
 		return out
 	}
-	dst := o.dst.Addr().Unmap()
+	dst := d.Request.Dst.Addr().Unmap()
 	q := policy.Query{Dst: dst.WithZone("")}
 	if zone := dst.Zone(); zone != "" {
 		i, err := h.InterfaceByName(zone)
@@ -160,6 +228,7 @@ func (r *report) routesOnly(h policy.Host, o options) {
 	if src.IsValid() && src.Is4() == dst.Is4() && !src.IsUnspecified() {
 		q.Src = src.WithZone("")
 		if owners, err := h.Owners(q.Src); err == nil && len(owners) == 1 {
+			netdev = owners[0].Name
 			bound := q
 			bound.Oif = owners[0].Index
 			d.Effective = look(bound)
@@ -172,17 +241,17 @@ func (r *report) routesOnly(h policy.Host, o options) {
 }
 
 // ask takes the same steps on a real id, up to the resolved route.
-func ask(ctx context.Context, o options) *answer {
-	id, err := cm.NewID(cm.IDConfig{Policy: o.policy})
+func ask(ctx context.Context, o options, bind, dst netip.AddrPort) *answer {
+	id, err := cm.NewID(cm.IDConfig{Policy: o.policy, AllowLocalCrossing: o.localCrossing, RequireOnLinkRoute: o.onLinkRoute})
 	if err != nil {
 		return &answer{err: err}
 	}
 	defer id.Close()
-	if o.bind.IsValid() {
-		err = id.Bind(o.bind)
+	if bind.IsValid() {
+		err = id.Bind(bind)
 	}
 	if err == nil {
-		err = id.ResolveAddr(ctx, o.src, o.dst)
+		err = id.ResolveAddr(ctx, o.src, dst)
 	}
 	if err == nil {
 		err = id.ResolveRoute(ctx)
@@ -192,8 +261,8 @@ func ask(ctx context.Context, o options) *answer {
 
 // compare holds the kernel's answer against the decision. The same refusal is
 // agreement: the library's id makes it before it asks the kernel.
-func (r *report) compare() string {
-	d, k := r.decision, r.kernel
+func (f *finding) compare() string {
+	d, k := f.decision, f.kernel
 	want, got := policy.SentinelName(d.Err), policy.SentinelName(k.err)
 	switch {
 	case d.Verdict != policy.Accepted && k.err == nil:

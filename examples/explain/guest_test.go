@@ -1,9 +1,14 @@
 package main
 
 import (
+	"bufio"
+	"context"
+	"io"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -216,4 +221,161 @@ func TestRailsOverride(t *testing.T) {
 	} {
 		t.Run(args, func(t *testing.T) { w.check(t, "-resolve "+args) })
 	}
+}
+
+// found runs the program with -json.
+func found(t *testing.T, args string) (status int, m map[string]any) {
+	t.Helper()
+	var out, errs strings.Builder
+	status = run(t.Context(), append([]string{"-json"}, strings.Fields(args)...), &out, &errs)
+	require.Empty(t, errs.String())
+	return status, parseJSON(t, out.String())
+}
+
+// shell runs a command as it is printed.
+func shell(t *testing.T, command string) {
+	t.Helper()
+	out, err := exec.Command("sh", "-c", command).CombinedOutput()
+	require.NoError(t, err, "%s: %s", command, out)
+}
+
+// undo takes back what a remedy's command made.
+func undo(t *testing.T, command string) {
+	t.Helper()
+	command = strings.Replace(strings.Replace(command, "rule add", "rule del", 1), "route replace", "route del", 1)
+	if !strings.HasSuffix(command, " up") {
+		shell(t, command)
+	}
+}
+
+// TestPairRemedies: the printed commands, given to a shell, turn a refusal into
+// an acceptance that the kernel confirms.
+func TestPairRemedies(t *testing.T) {
+	guest.NeedTopo(t, "pair")
+	for _, c := range []struct{ args, before, device string }{
+		{"-bind fd01::1 [fd02::2]:7471", "", "rxe0"},
+		{"-bind 10.1.0.1 -policy route 10.2.0.2", "", "rxe0"},
+		{"-bind 10.1.0.1 -on-link-route 10.99.0.2", "", "rxe0"},
+		{"-bind 10.1.0.1 10.1.0.2", "link set a0 down", "rxe0"},
+		{"10.98.0.2", "", "rxe0"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			if c.before != "" {
+				ip(t, c.before)
+				t.Cleanup(func() { // which IPv6 addresses do not survive
+					ip(t, "address replace fd01::1/64 dev a0 nodad")
+					ip(t, "address replace fe80::1/64 dev a0 nodad")
+					waitGIDs(t)
+				})
+			}
+			status, m := found(t, c.args)
+			require.Equal(t, statusRefused, status)
+			require.NotEmpty(t, m["commands"])
+			for _, command := range m["commands"].([]any) {
+				shell(t, command.(string))
+				t.Cleanup(func() { undo(t, command.(string)) })
+			}
+			status, m = found(t, c.args)
+			require.Equal(t, statusAccepted, status, m["reason"])
+			require.Equal(t, c.device, m["predicted"].([]any)[0].(map[string]any)["device"])
+		})
+	}
+}
+
+// waitGIDs waits until rxe0 has its addresses again.
+func waitGIDs(t *testing.T) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		for _, a := range []string{"10.1.0.1", "fd01::1", "fe80::1%a0"} {
+			var out, errs strings.Builder
+			if run(t.Context(), []string{"-bind", a, a}, &out, &errs) != statusAccepted {
+				return false
+			}
+		}
+		return true
+	}, time.Minute, 50*time.Millisecond)
+}
+
+// TestPairAmbiguous: of two devices behind one address the remedy removes one.
+// The program runs on its own: the kernel removes no rxe device that a process
+// has open, as this one would.
+func TestPairAmbiguous(t *testing.T) {
+	guest.NeedTopo(t, "pair")
+	for _, c := range []string{"link add v0 type veth peer name v1", "link add v2 type veth peer name v3", "link add br9 type bridge",
+		"link set v0 master br9", "link set v2 master br9", "link set v0 up", "link set v1 up", "link set v2 up", "link set v3 up", "link set br9 up"} {
+		ip(t, c)
+	}
+	t.Cleanup(func() {
+		shell(t, "rdma link delete rxe8")
+		ip(t, "link del br9")
+		ip(t, "link del v0")
+		ip(t, "link del v2")
+	})
+	shell(t, "rdma link add rxe8 type rxe netdev v0 && rdma link add rxe9 type rxe netdev v2")
+	ip(t, "address add 10.9.0.1/24 dev br9")
+	becomes := func(key, value string) (m map[string]any) {
+		t.Helper()
+		require.Eventually(t, func() bool { // the GIDs follow in their own time
+			out, _ := exec.Command("rb-explain", "-json", "-bind", "10.9.0.1", "10.9.0.2").Output()
+			m = parseJSON(t, string(out))
+			return m[key] == value
+		}, time.Minute, 50*time.Millisecond)
+		return m
+	}
+	require.Contains(t, becomes("error", "ErrAmbiguousDevice")["remedy"], "rdma link delete")
+	shell(t, "rdma link delete rxe9")
+	becomes("verdict", "accepted")
+}
+
+// TestPairNames: a name of /etc/hosts with an address on each rail.
+func TestPairNames(t *testing.T) {
+	guest.NeedTopo(t, "pair")
+	old, err := os.ReadFile("/etc/hosts")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.WriteFile("/etc/hosts", old, 0o644)) })
+	require.NoError(t, os.WriteFile("/etc/hosts", append(old, "\n10.3.0.2 peer.test\n10.2.0.2 peer.test\nfd01::2 peer.test\n"...), 0o644))
+	status, m := found(t, "-resolve -policy follow peer.test:7471")
+	require.Equal(t, statusAccepted, status)
+	require.Len(t, m["alternatives"], 2)
+	require.Equal(t, true, m["resolved"].(map[string]any)["agrees"])
+}
+
+// TestPairWatch: -watch tells that a route, an address and a device changed what
+// it said, and nothing else.
+func TestPairWatch(t *testing.T) {
+	guest.NeedTopo(t, "pair")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	in, out := io.Pipe()
+	ended := make(chan int)
+	go func() {
+		var errs strings.Builder
+		ended <- run(ctx, strings.Fields("-json -watch -bind 10.1.0.1 -policy route 10.1.0.2"), out, &errs)
+	}()
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 1<<20)
+	next := func(verdict string) map[string]any {
+		t.Helper()
+		require.True(t, lines.Scan())
+		m := parseJSON(t, lines.Text())
+		require.Equal(t, verdict, m["verdict"], m["reason"])
+		return m
+	}
+	require.Empty(t, next("accepted")["changed"])
+	ip(t, "route add 10.77.0.0/24 dev b0") // has no part in it
+	ip(t, "route add 10.1.0.2/32 via 10.2.0.2 dev b0")
+	require.Contains(t, next("refused")["changed"], "host_route")
+	ip(t, "route del 10.1.0.2/32 via 10.2.0.2 dev b0")
+	next("accepted")
+	ip(t, "address del 10.1.0.1/24 dev a0")
+	require.Equal(t, "ErrNotLocal", next("refused")["error"])
+	ip(t, "address add 10.1.0.1/24 dev a0")
+	for accepted := false; !accepted; { // the GID follows in its own time
+		require.True(t, lines.Scan())
+		accepted = parseJSON(t, lines.Text())["verdict"] == "accepted"
+	}
+	ip(t, "route del 10.77.0.0/24 dev b0")
+	cancel()
+	go func() { _, _ = io.Copy(io.Discard, in) }()
+	require.Equal(t, statusAccepted, <-ended)
 }

@@ -2,9 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"os/exec"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
 	"github.com/railbind/railbind/examples/internal/guest"
@@ -44,14 +48,49 @@ func testNoRDMA(t *testing.T) {
 	}
 }
 
-// parseJSON reads the program's output and wants every key of its contract.
+// parseJSON reads the program's output, which must be as the schema says.
 func parseJSON(t *testing.T, s string) map[string]any {
 	t.Helper()
 	var m map[string]any
 	require.NoError(t, json.Unmarshal([]byte(s), &m))
-	for _, key := range []string{"policy", "verdict", "error", "errno", "overridden", "assumed_on_link", "binding",
-		"effective_route", "host_route", "resolved"} {
-		require.Contains(t, m, key)
-	}
+	require.NoError(t, contract().Validate(any(m)), s)
 	return m
+}
+
+// contract is the compiled schema.
+var contract = sync.OnceValue(func() *jsonschema.Schema {
+	raw, err := jsonschema.UnmarshalJSON(strings.NewReader(schema))
+	if err != nil {
+		panic(err)
+	}
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	if err := c.AddResource("schema.json", raw); err != nil {
+		panic(err)
+	}
+	return c.MustCompile("schema.json")
+})
+
+// TestNoneRemedy: where the modules are there, the printed command makes a
+// device, and with it a verdict. The program runs on its own: the kernel removes
+// no rxe device that a process has open.
+func TestNoneRemedy(t *testing.T) {
+	guest.NeedTopo(t, "none")
+	ip(t, "link add v0 type veth peer name v1")
+	t.Cleanup(func() { ip(t, "link del v0") })
+	ip(t, "link set v1 up")
+	ip(t, "link set v0 up")
+	ip(t, "address add 10.9.0.1/24 dev v0")
+	explained := func() map[string]any {
+		out, _ := exec.Command("rb-explain", "-json", "-bind", "10.9.0.1", "10.9.0.2").Output()
+		return parseJSON(t, string(out))
+	}
+	m := explained()
+	require.Equal(t, "ErrNoRDMA", m["error"])
+	_, command, found := strings.Cut(m["remedy"].(string), "without hardware: ")
+	require.True(t, found)
+	require.Contains(t, command, "netdev v0")
+	shell(t, command)
+	t.Cleanup(func() { shell(t, "rdma link delete rxe0") })
+	require.Eventually(t, func() bool { return explained()["verdict"] == "accepted" }, time.Minute, 50*time.Millisecond)
 }

@@ -26,18 +26,25 @@ func TestOptions(t *testing.T) {
 		}},
 		{"-bind rxe0 -src 10.0.0.1:99 10.0.0.2", options{device: "rxe0", src: ap("10.0.0.1:99"), dst: ap("10.0.0.2:0")}},
 		{"-bind eth0.100 10.0.0.2", options{device: "eth0.100", dst: ap("10.0.0.2:0")}},
+		{"-device rxe0 -local-crossing -on-link-route -watch -svg a.svg 10.0.0.2", options{
+			device: "rxe0", localCrossing: true, onLinkRoute: true, watch: true, svg: "a.svg", dst: ap("10.0.0.2:0"),
+		}},
+		{"peer", options{name: "peer"}},
+		{"peer-1.storage.example.:7471", options{name: "peer-1.storage.example.", dst: netip.AddrPortFrom(netip.Addr{}, 7471)}},
 		{"-bind 0.0.0.0:7000 10.0.0.2", options{bind: ap("0.0.0.0:7000"), dst: ap("10.0.0.2:0")}},
 	} {
 		got, err := parse(strings.Fields(c.args))
 		require.NoError(t, err, c.args)
+		c.want.target = strings.Fields(c.args)[len(strings.Fields(c.args))-1]
 		require.Equal(t, c.want, got, c.args)
 	}
 }
 
 func TestMisuse(t *testing.T) {
 	for _, args := range []string{
-		"", "a b", "nonsense", "10.0.0.300", "10.0.0.1:99999", "fd00::2:x", "-bind 10.0.0.300 10.0.0.2", "-bind fd00::g 10.0.0.2",
-		"-src rxe0 10.0.0.2", "-policy none 10.0.0.2", "-nonsense 10.0.0.2", "10.0.0.2 -json",
+		"", "a b", "non/sense", "-a", "peer:x", "peer:70000", "peer:1:2", "a%b", "10.0.0.300", "10.0.0.1:99999", "fd00::2:x", "-bind 10.0.0.300 10.0.0.2", "-bind fd00::g 10.0.0.2",
+		"-src rxe0 10.0.0.2", "-policy none 10.0.0.2", "-nonsense 10.0.0.2", "10.0.0.2 -nonsense",
+		"-bind 10.0.0.1 -device rxe0 10.0.0.2", "-svg - -json 10.0.0.2", "-svg - -watch 10.0.0.2",
 	} {
 		t.Run(args, func(t *testing.T) {
 			var out, errs strings.Builder
@@ -53,4 +60,17 @@ func TestHelp(t *testing.T) {
 	require.Equal(t, statusAccepted, run(t.Context(), []string{"-h"}, &out, &errs))
 	require.Equal(t, usage, out.String())
 	require.Empty(t, errs.String())
+}
+
+func TestFlagsBehind(t *testing.T) {
+	o, err := parse(strings.Fields("10.0.0.2 -json -policy pin"))
+	require.NoError(t, err)
+	require.True(t, o.json)
+	require.Equal(t, policy.PinBound, o.policy)
+}
+
+func TestSchemaFlag(t *testing.T) {
+	var out, errs strings.Builder
+	require.Equal(t, statusAccepted, run(t.Context(), []string{"-schema"}, &out, &errs))
+	require.Equal(t, schema, out.String())
 }

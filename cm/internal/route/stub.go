@@ -38,3 +38,6 @@ func (h *Handle) Nudge(int, netip.Addr) error                  { return errSyste
 func (h *Handle) Watch(context.Context) (<-chan struct{}, error) {
 	return nil, errSystem
 }
+
+// Requests counts nothing.
+func (h *Handle) Requests() uint64 { return 0 }
