@@ -38,7 +38,7 @@ type ConnParam struct {
 // in the TCP port space.
 const (
 	MaxConnectData = 56
-	MaxAcceptData  = 255
+	MaxAcceptData  = 196
 	MaxRejectData  = 148
 )
 
