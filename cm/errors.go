@@ -162,7 +162,7 @@ func (e *OpError) Error() string {
 	if e.Local.IsValid() {
 		b.WriteString(" " + e.Local.String())
 	}
-	if e.Remote.IsValid() {
+	if e.Remote.IsValid() && (!e.Remote.Addr().IsUnspecified() || e.Remote.Port() != 0) {
 		b.WriteString(" -> " + e.Remote.String())
 	}
 	if e.Device != "" {

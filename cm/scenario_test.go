@@ -68,12 +68,7 @@ type scenario struct {
 }
 
 // spaces are the port spaces that every scenario runs in.
-var spaces = []struct {
-	name string
-	set  func(*IDConfig)
-}{
-	{"tcp", func(*IDConfig) {}},
-}
+var spaces = []PortSpace{PortSpaceTCP, PortSpaceUDP}
 
 var (
 	unreachable = refused(ErrRouteMismatch, syscall.EHOSTUNREACH)
@@ -220,10 +215,10 @@ func TestPairScenarios(t *testing.T) {
 func (sc scenario) run(t *testing.T) {
 	for _, pol := range []Policy{Auto, PinBound, RequireRoute, FollowRoute} {
 		for _, space := range spaces {
-			t.Run(pol.String()+"/"+space.name, func(t *testing.T) {
+			t.Run(pol.String()+"/"+space.String(), func(t *testing.T) {
 				cfg := sc.cfg
 				cfg.Policy = pol
-				space.set(&cfg)
+				cfg.PortSpace = space
 				want := sc.want[pol]
 				cfg.Timeouts.ResolveAddr = 20 * time.Second
 				if want.err != nil && !want.beforeCM {

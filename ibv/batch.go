@@ -31,6 +31,11 @@ type batch struct {
 	per  int   // SGEs of each request
 	n    int   // requests
 
+	first  unsafe.Pointer // request 0
+	stride uintptr
+	// What the header says of the range that was posted last.
+	from, to int
+
 	used  []*batchUse
 	cuse  []cgo.BatchUse // the same for C
 	spare *batchUse      // one that is in nobody's use: a batch that changes its region allocates nothing
@@ -52,7 +57,7 @@ type batchUse struct {
 	at   int // index in used
 }
 
-// layout carves the batch's C memory: header, requests, SGEs, uses, inline data.
+// init carves the batch's C memory: header, requests, SGEs, uses, inline data.
 func (b *batch) init(q *QP, cfg BatchConfig, wrSize uintptr) (wrs, inline unsafe.Pointer, err error) {
 	const line = 64
 	b.q, b.n, b.per = q, cfg.Requests, cfg.SGEs
@@ -71,7 +76,47 @@ func (b *batch) init(q *QP, cfg BatchConfig, wrSize uintptr) (wrs, inline unsafe
 	b.cuse = unsafe.Slice((*cgo.BatchUse)(unsafe.Add(base, atUse)), sges)
 	b.refs = make([]ref, sges)
 	*b.hdr = cgo.Batch{QP: q.rec.Addr(), Uses: uintptr(unsafe.Add(base, atUse))}
-	return unsafe.Add(base, head), unsafe.Add(base, atInline), nil
+	b.first, b.stride = unsafe.Add(base, head), wrSize
+	for i := range b.n {
+		b.head(i).SGList = uintptr(unsafe.Pointer(&b.sges[i*b.per]))
+		b.link(i)
+	}
+	b.from = -1
+	return b.first, unsafe.Add(base, atInline), nil
+}
+
+// A request of either kind starts like a receive.
+var (
+	_ [unsafe.Offsetof(cgo.SendWR{}.Next)]byte   = [unsafe.Offsetof(cgo.RecvWR{}.Next)]byte{}
+	_ [unsafe.Offsetof(cgo.SendWR{}.SGList)]byte = [unsafe.Offsetof(cgo.RecvWR{}.SGList)]byte{}
+)
+
+// head is what requests of both kinds have in common.
+func (b *batch) head(i int) *cgo.RecvWR {
+	return (*cgo.RecvWR)(unsafe.Add(b.first, uintptr(i)*b.stride))
+}
+
+// link chains request i to its successor.
+func (b *batch) link(i int) {
+	next := uintptr(0)
+	if i+1 < b.n {
+		next = uintptr(unsafe.Pointer(b.head(i + 1)))
+	}
+	b.head(i).Next = next
+}
+
+// aim points the header at a range of the requests, which span allowed.
+func (b *batch) aim(from, n int) {
+	if b.to > 0 {
+		b.link(b.to - 1)
+	}
+	b.from, b.to = from, from+n
+	if n == 0 {
+		return
+	}
+	b.head(b.to - 1).Next = 0
+	b.hdr.First = uintptr(unsafe.Pointer(b.head(from)))
+	b.hdr.N, b.hdr.Skip = uint32(n), uint32(from)
 }
 
 func (cfg *BatchConfig) check(op string, q *QP, most QPCap, sges int) error {

@@ -12,8 +12,7 @@ import (
 // messages without data only.
 type RecvBatch struct {
 	batch
-	wrs      []cgo.RecvWR
-	from, to int
+	wrs []cgo.RecvWR
 }
 
 // NewRecvBatch makes a batch for the queue pair's receive queue.
@@ -28,16 +27,12 @@ func (q *QP) NewRecvBatch(cfg BatchConfig) (*RecvBatch, error) {
 		return nil, err
 	}
 	cfg.SGEs = max(cfg.SGEs, 1)
-	b := &RecvBatch{from: -1}
+	b := new(RecvBatch)
 	wrs, _, err := b.init(q, cfg, unsafe.Sizeof(cgo.RecvWR{}))
 	if err != nil {
 		return nil, err
 	}
 	b.wrs = unsafe.Slice((*cgo.RecvWR)(wrs), b.n)
-	for i := range b.wrs {
-		b.wrs[i].SGList = uintptr(unsafe.Pointer(&b.sges[i*b.per]))
-		b.link(i)
-	}
 	return b, nil
 }
 
@@ -55,13 +50,6 @@ func (b *RecvBatch) Len() int {
 		return 0
 	}
 	return b.n
-}
-
-func (b *RecvBatch) link(i int) {
-	b.wrs[i].Next = 0
-	if i+1 < b.n {
-		b.wrs[i].Next = uintptr(unsafe.Pointer(&b.wrs[i+1]))
-	}
 }
 
 // Recv gives request i the memory that a message goes to, which needs LocalWrite.
@@ -158,15 +146,6 @@ func (b *RecvBatch) aim(op string, from, n int) error {
 	if err := b.base().span(op, from, n); err != nil {
 		return err
 	}
-	if b.to > 0 {
-		b.link(b.to - 1)
-	}
-	b.from, b.to = from, from+n
-	if n == 0 {
-		return nil
-	}
-	b.wrs[b.to-1].Next = 0
-	b.hdr.First = uintptr(unsafe.Pointer(&b.wrs[from]))
-	b.hdr.N, b.hdr.Skip = uint32(n), uint32(from)
+	b.batch.aim(from, n)
 	return nil
 }

@@ -24,11 +24,8 @@ type SendBatch struct {
 	batch
 	wrs    []cgo.SendWR
 	inline []byte
-	room   int // inline bytes of each request
-
-	// What the header says of the range that was posted last.
-	from, to int
-	dirty    bool
+	room   int  // inline bytes of each request
+	dirty  bool // what the header says of the range is out of date
 }
 
 // SendFlags modify a request on the send queue; the zero value is signalled, not
@@ -74,10 +71,7 @@ func (q *QP) NewSendBatch(cfg BatchConfig) (*SendBatch, error) {
 		w := &b.wrs[i]
 		w.Opcode = unset
 		w.Flags = cgo.SendSignaled
-		w.SGList = uintptr(unsafe.Pointer(&b.sges[i*b.per]))
-		b.link(i)
 	}
-	b.to = b.n
 	return b, nil
 }
 
@@ -95,14 +89,6 @@ func (b *SendBatch) Len() int {
 		return 0
 	}
 	return b.n
-}
-
-// link chains request i to its successor.
-func (b *SendBatch) link(i int) {
-	b.wrs[i].Next = 0
-	if i+1 < b.n {
-		b.wrs[i].Next = uintptr(unsafe.Pointer(&b.wrs[i+1]))
-	}
 }
 
 // Send makes request i a SEND of the given memory.
@@ -432,16 +418,8 @@ func (b *SendBatch) aim(op string, from, n int) error {
 			return invalid(op, b.q.node.name, ErrInvalid, "request %d has no operation", i)
 		}
 	}
-	if b.to > 0 {
-		b.link(b.to - 1)
-	}
-	b.from, b.to, b.dirty = from, from+n, false
-	if n == 0 {
-		return nil
-	}
-	b.wrs[b.to-1].Next = 0
-	b.hdr.First = uintptr(unsafe.Pointer(&b.wrs[from]))
-	b.hdr.N, b.hdr.Skip = uint32(n), uint32(from)
+	b.batch.aim(from, n)
+	b.dirty = false
 	b.hdr.Signaled, b.hdr.Tail, b.hdr.Reads = signaled, tail, reads
 	return nil
 }

@@ -164,15 +164,16 @@ func (e Evidence) pinned() string {
 	if linkLocal(dst) {
 		return "" // its zone is the route
 	}
-	local := slices.Contains(e.Habit.Netdevs, "lo") || slices.Contains(e.Habit.Netdevs, vrfName) || e.insideVRF(dev, dst)
-	own := local && slices.Contains(e.Owners[dst], dev)
+	local := slices.Contains(e.Habit.Netdevs, "lo") || slices.Contains(e.Habit.Netdevs, vrfName)
+	has := slices.Contains(e.Owners[dst], dev)
+	own := local && has
 	switch {
-	case local && !own && (dst.Is6() || !e.LocalCrossing || e.Policy == policy.RequireRoute):
+	case (local || e.insideVRF(dev, dst)) && !has && (dst.Is6() || !e.LocalCrossing || e.Policy == policy.RequireRoute):
 		// (IPv6's own look-up says local too, and no option lets that pass.)
 		return "an address of another network device"
 	case e.Policy == policy.RequireRoute && !own && !slices.Equal(e.Habit.Netdevs, []string{dev}):
 		return "policy route: the host's route leads elsewhere"
-	case e.RequireOnLink && !own && !e.Habit.OnLink:
+	case e.RequireOnLink && !has && !e.Habit.OnLink:
 		return "no route, and one is required"
 	}
 	return ""
