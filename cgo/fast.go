@@ -166,6 +166,23 @@ func PostRecv(b *Batch) Posted {
 	return posted(C.rb_post_recv(C.uintptr_t(uintptr(unsafe.Pointer(b)))))
 }
 
+// PostPollSend is PostSend and then r's Poll in one crossing; what Poll returns
+// is in b.Polled.
+func PostPollSend(b *Batch, r *CQRecord, wc *WC, n int) Posted {
+	p := C.rb_post_poll_send(C.uintptr_t(uintptr(unsafe.Pointer(b))), C.uintptr_t(uintptr(unsafe.Pointer(r.p))), C.int(n),
+		(*C.struct_ibv_wc)(unsafe.Pointer(wc)))
+	runtime.KeepAlive(r)
+	return posted(p)
+}
+
+// PostPollRecv is the same for receives.
+func PostPollRecv(b *Batch, r *CQRecord, wc *WC, n int) Posted {
+	p := C.rb_post_poll_recv(C.uintptr_t(uintptr(unsafe.Pointer(b))), C.uintptr_t(uintptr(unsafe.Pointer(r.p))), C.int(n),
+		(*C.struct_ibv_wc)(unsafe.Pointer(wc)))
+	runtime.KeepAlive(r)
+	return posted(p)
+}
+
 func posted(r C.rb_posted) Posted {
 	return Posted{Accepted: uint32(r), Why: Refusal(r >> 32 & 0xffff), Errno: int32(r >> 48)}
 }

@@ -15,6 +15,10 @@ package cgo
 #cgo nocallback rb_poll
 #cgo noescape rb_poll_arm
 #cgo nocallback rb_poll_arm
+#cgo noescape rb_post_poll_send
+#cgo nocallback rb_post_poll_send
+#cgo noescape rb_post_poll_recv
+#cgo nocallback rb_post_poll_recv
 #cgo noescape rb_channel_events
 #cgo nocallback rb_channel_events
 */

@@ -624,3 +624,21 @@ int rb_poll_arm(uintptr_t cq, int n, struct ibv_wc *wc, int solicited)
 	unlock(&c->lock);
 	return r;
 }
+
+/* Post and poll at the price of one crossing. A refused post polls all the same:
+ * completions are what makes room for the next. */
+rb_posted rb_post_poll_send(uintptr_t batch, uintptr_t cq, int n, struct ibv_wc *wc)
+{
+	rb_posted r = rb_post_send(batch);
+
+	((struct rb_batch *)batch)->polled = rb_poll(cq, n, wc);
+	return r;
+}
+
+rb_posted rb_post_poll_recv(uintptr_t batch, uintptr_t cq, int n, struct ibv_wc *wc)
+{
+	rb_posted r = rb_post_recv(batch);
+
+	((struct rb_batch *)batch)->polled = rb_poll(cq, n, wc);
+	return r;
+}

@@ -49,6 +49,8 @@ struct rb_batch {
 	uint32_t tail;     /* how many follow the last signalled one */
 	uint32_t reads;    /* how many are READs or atomics */
 	uint32_t nuses;
+	int32_t polled; /* what rb_post_poll's poll returned */
+	uint32_t pad;
 };
 
 /* One accepted post on the send queue. */
@@ -151,5 +153,7 @@ rb_posted rb_post_send(uintptr_t batch);
 rb_posted rb_post_recv(uintptr_t batch);
 int rb_poll(uintptr_t cq, int n, struct ibv_wc *wc);
 int rb_poll_arm(uintptr_t cq, int n, struct ibv_wc *wc, int solicited);
+rb_posted rb_post_poll_send(uintptr_t batch, uintptr_t cq, int n, struct ibv_wc *wc);
+rb_posted rb_post_poll_recv(uintptr_t batch, uintptr_t cq, int n, struct ibv_wc *wc);
 
 #endif

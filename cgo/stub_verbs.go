@@ -89,6 +89,9 @@ func (*Memory) Pointer() unsafe.Pointer { return nil }
 func PostSend(*Batch) Posted            { return Posted{Errno: enosys, Why: ProviderRefused} }
 func PostRecv(*Batch) Posted            { return Posted{Errno: enosys, Why: ProviderRefused} }
 
+func PostPollSend(b *Batch, _ *CQRecord, _ *WC, _ int) Posted { return PostSend(b) }
+func PostPollRecv(b *Batch, _ *CQRecord, _ *WC, _ int) Posted { return PostRecv(b) }
+
 const enosys = int32(syscall.ENOSYS)
 
 // AsyncEvent is not available without cgo.

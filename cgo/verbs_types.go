@@ -183,6 +183,8 @@ type Batch struct {
 	Tail     uint32  // how many follow the last signalled one
 	Reads    uint32  // how many are READs or atomics
 	NumUses  uint32
+	Polled   int32 // what the poll of PostPollSend and PostPollRecv returned
+	_        uint32
 }
 
 // BatchUse is struct rb_batch_use: a memory region that a batch uses.

@@ -494,6 +494,16 @@ func TestNoAllocations(t *testing.T) {
 				got += n
 			}
 		},
+		"combined": func() {
+			for i := range 4 {
+				must(s.SetOffset(0, 8*i))
+			}
+			_, n, err := s.PostPoll(f.scq, wcs)
+			must(err)
+			if n != 4 {
+				t.Fatal("completions missing")
+			}
+		},
 		"receive batch": func() {
 			for i := range 4 {
 				must(r.Recv(i, m.SGE(i*8, 8)))

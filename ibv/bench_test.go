@@ -14,95 +14,110 @@ import (
 // BenchmarkPostPoll times a batch of sends that was prepared once: the fields
 // that change are set, the chain is posted, its completions polled and read.
 // The same loop in C and empty crossings are timed in turn with it, so that the
-// ratio holds whatever the machine does.
+// ratio holds whatever the machine does; separate calls and the combined one.
 func BenchmarkPostPoll(b *testing.B) {
 	const length = 64
 	for _, n := range []int{1, 4, 16, 64, 256} {
-		b.Run(fmt.Sprintf("batch=%d", n), func(b *testing.B) {
-			f := newBench(b, benchConfig{depth: n})
-			m := f.mr(b, n*length, LocalWrite)
-			batch, err := f.qp.NewSendBatch(BatchConfig{Requests: n})
-			if err != nil {
-				b.Fatal(err)
-			}
+		for _, combined := range []bool{false, true} {
+			name := map[bool]string{false: "separate", true: "combined"}[combined]
+			b.Run(fmt.Sprintf("batch=%d/%s", n, name), func(b *testing.B) { benchPostPoll(b, n, length, combined) })
+		}
+	}
+}
+
+func benchPostPoll(b *testing.B, n, length int, combined bool) {
+	f := newBench(b, benchConfig{depth: n})
+	m := f.mr(b, n*length, LocalWrite)
+	batch, err := f.qp.NewSendBatch(BatchConfig{Requests: n})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := range n {
+		if err := batch.Send(i, m.SGE(i*length, length)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	loop := fakeverbs.NewLoop(f.fqp, f.fscq, n, m.Addr(), length)
+	defer loop.Free()
+
+	wcs := make([]WC, n)
+	id := uint64(0)
+	run := func(rounds int) (sum uint64) {
+		for range rounds {
 			for i := range n {
-				if err := batch.Send(i, m.SGE(i*length, length)); err != nil {
+				batch.SetID(i, id)
+				id++
+				if err := batch.SetOffset(i, i*length); err != nil {
 					b.Fatal(err)
 				}
 			}
-			loop := fakeverbs.NewLoop(f.fqp, f.fscq, n, m.Addr(), length)
-			defer loop.Free()
-
-			wcs := make([]WC, n)
-			id := uint64(0)
-			run := func(rounds int) (sum uint64) {
-				for range rounds {
-					for i := range n {
-						batch.SetID(i, id)
-						id++
-						if err := batch.SetOffset(i, i*length); err != nil {
-							b.Fatal(err)
-						}
-					}
-					if _, err := batch.Post(); err != nil {
-						b.Fatal(err)
-					}
-					for got := 0; got < n; {
-						k, err := f.scq.Poll(wcs[:n-got])
-						if err != nil {
-							b.Fatal(err)
-						}
-						for i := range wcs[:k] {
-							w := &wcs[i]
-							if !w.OK() {
-								b.Fatal(w.Err())
-							}
-							sum += w.ID()
-						}
-						got += k
-					}
-				}
-				return sum
+			var k int
+			var err error
+			if combined {
+				_, k, err = batch.PostPoll(f.scq, wcs)
+			} else {
+				_, err = batch.Post()
 			}
-			check := func(sum uint64, rounds int) {
-				if k := uint64(n * rounds); sum == 0 && k > 1 {
-					b.Fatal("no completions")
+			for got := 0; err == nil; {
+				for i := range wcs[:k] {
+					w := &wcs[i]
+					if !w.OK() {
+						b.Fatal(w.Err())
+					}
+					sum += w.ID()
 				}
-			}
-			check(run(10), 10)
-			check(loop.Run(10), 10)
-
-			// Short turns, one after the other, and their medians: the machine's
-			// other work falls on few of them.
-			turn := max(1, 2000/n)
-			turns := max(1, b.N/turn)
-			var inGo, inC, cross []float64
-			b.ReportAllocs()
-			b.ResetTimer()
-			for range turns {
-				t0 := time.Now()
-				run(turn)
-				t1 := time.Now()
-				loop.Run(turn)
-				t2 := time.Now()
-				for range turn {
-					fakeverbs.Nop()
+				if got += k; got == n {
+					break
 				}
-				inGo = append(inGo, float64(t1.Sub(t0)))
-				inC = append(inC, float64(t2.Sub(t1)))
-				cross = append(cross, float64(time.Since(t2)))
+				k, err = f.scq.Poll(wcs[:n-got])
 			}
-			b.StopTimer()
-			g, c, x := median(inGo)/float64(turn), median(inC)/float64(turn), median(cross)/float64(turn)
-			b.ReportMetric(0, "ns/op")
-			b.ReportMetric(g/float64(n), "go-ns/req")
-			b.ReportMetric(c/float64(n), "c-ns/req")
-			b.ReportMetric(x, "crossing-ns")
-			b.ReportMetric(g/c, "go/c")
-			// The bar: at most 1.10 times C and 1.2 crossings for each of the two calls.
-			b.ReportMetric(g/(1.1*c+1.2*2*x), "of-bar")
-		})
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+		return sum
 	}
+	check := func(sum uint64, rounds int) {
+		if k := uint64(n * rounds); sum == 0 && k > 1 {
+			b.Fatal("no completions")
+		}
+	}
+	check(run(10), 10)
+	check(loop.Run(10), 10)
+
+	// Short turns, one after the other, and their medians: the machine's
+	// other work falls on few of them.
+	turn := max(1, 2000/n)
+	turns := max(1, b.N/turn)
+	var inGo, inC, cross []float64
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range turns {
+		t0 := time.Now()
+		run(turn)
+		t1 := time.Now()
+		loop.Run(turn)
+		t2 := time.Now()
+		for range turn {
+			fakeverbs.Nop()
+		}
+		inGo = append(inGo, float64(t1.Sub(t0)))
+		inC = append(inC, float64(t2.Sub(t1)))
+		cross = append(cross, float64(time.Since(t2)))
+	}
+	b.StopTimer()
+	g, c, x := median(inGo)/float64(turn), median(inC)/float64(turn), median(cross)/float64(turn)
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(g/float64(n), "go-ns/req")
+	b.ReportMetric(c/float64(n), "c-ns/req")
+	b.ReportMetric(x, "crossing-ns")
+	b.ReportMetric(g/c, "go/c")
+	// The bar: at most 1.10 times C and 1.2 crossings for each call.
+	calls := 2.0
+	if combined {
+		calls = 1
+	}
+	b.ReportMetric(g/(1.1*c+1.2*calls*x), "of-bar")
 }
 
 func median(v []float64) float64 {
