@@ -9,7 +9,7 @@ LINT    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
 export GOFLAGS ?= -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test unit guest-test oracle race asan cgocheck fuzz lint bench image-test clean packages
+.PHONY: help build demo test unit guest-test matrix oracle race asan cgocheck fuzz lint bench image-test clean packages
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ oracle: packages ## compare predictions with the kernel: SEED=1 N=2000 KERNEL=6.
 	@RAILBIND_ORACLE_SEED=$(SEED) RAILBIND_ORACLE_N=$(N) RAILBIND_ORACLE_FIRST=$(FIRST) \
 		ci/guest -kernel $(KERNEL) -topo oracle -timeout 1h -- $(TESTS)/oracle.test -test.run '^TestOracle$$' -test.v -test.timeout 1h
 
+matrix: build ## run the tests on all kernels, transports, rdma-cores (MATRIX='6.1 siw 44': some)
+	@ci/matrix $(MATRIX)
+
 race: build ## run the guest tests under the race detector
 	@ci/guest-test -race
 
@@ -64,7 +67,7 @@ lint: packages ## check the style of Go and shell
 	@ci/packages lint
 	go run $(LINT) run ./...
 	cd examples && go run $(LINT) run ./...
-	shellcheck ci/guest ci/packages ci/guest-test ci/demo ci/image-test ci/topo/* .ci/run
+	shellcheck ci/guest ci/matrix ci/packages ci/guest-test ci/demo ci/image-test ci/topo/* .ci/run
 
 bench: packages ## time the binding against the same loop in C, on the fake provider
 	go test -run '^$$' -bench . ./cgo/... ./ibv/... ./cm/...
