@@ -166,6 +166,23 @@ func PostRecv(b *Batch) Posted {
 	return posted(C.rb_post_recv(C.uintptr_t(uintptr(unsafe.Pointer(b)))))
 }
 
+// Start checks that the run may begin: EBADF where the queue pair is closed,
+// EINVAL where its send CQ serves others too, EBUSY where completions are due.
+func (r *Run) Start() int { return int(C.rb_run_start(C.uintptr_t(uintptr(unsafe.Pointer(r))))) }
+
+// Step posts and polls until the list is done or there is reason to return; see
+// RunDone. The caller keeps the records reachable.
+func (r *Run) Step(spin uint64, arm bool) int {
+	a := C.int(0)
+	if arm {
+		a = 1
+	}
+	return int(C.rb_run_step(C.uintptr_t(uintptr(unsafe.Pointer(r))), C.uint64_t(spin), a))
+}
+
+// Outcome is the outcome of the post that failed, if one did.
+func (r *Run) Outcome() Posted { return posted(C.rb_posted(r.Refused)) }
+
 // PostPollSend is PostSend and then r's Poll in one crossing; what Poll returns
 // is in b.Polled.
 func PostPollSend(b *Batch, r *CQRecord, wc *WC, n int) Posted {

@@ -36,6 +36,9 @@ RB_OFFSET(BATCH_USES, rb_batch, uses);
 RB_OFFSET(BATCH_N, rb_batch, n);
 RB_OFFSET(BATCH_NUSES, rb_batch, nuses);
 RB_OFFSET(BATCH_POLLED, rb_batch, polled);
+RB_OFFSET(RUN_N, rb_run, n);
+RB_OFFSET(RUN_DONE, rb_run, done);
+RB_OFFSET(RUN_DRAINED, rb_run, drained);
 
 _Static_assert(offsetof(struct ibv_send_wr, wr.rdma.remote_addr) == offsetof(struct ibv_send_wr, wr), "rdma.remote_addr");
 _Static_assert(offsetof(struct ibv_send_wr, wr.rdma.rkey) == offsetof(struct ibv_send_wr, wr) + 8, "rdma.rkey");
@@ -68,34 +71,38 @@ var (
 	_ [C.sizeof_struct_rb_batch]byte      = [unsafe.Sizeof(Batch{})]byte{}
 	_ [C.sizeof_struct_rb_batch_use]byte  = [unsafe.Sizeof(BatchUse{})]byte{}
 
-	_ [C.RB_OFF_WC_STATUS]byte    = [unsafe.Offsetof(WC{}.Status)]byte{}
-	_ [C.RB_OFF_WC_OPCODE]byte    = [unsafe.Offsetof(WC{}.Opcode)]byte{}
-	_ [C.RB_OFF_WC_VENDOR]byte    = [unsafe.Offsetof(WC{}.VendorErr)]byte{}
-	_ [C.RB_OFF_WC_LEN]byte       = [unsafe.Offsetof(WC{}.ByteLen)]byte{}
-	_ [C.RB_OFF_WC_IMM]byte       = [unsafe.Offsetof(WC{}.Imm)]byte{}
-	_ [C.RB_OFF_WC_QPN]byte       = [unsafe.Offsetof(WC{}.QPNum)]byte{}
-	_ [C.RB_OFF_WC_SRCQP]byte     = [unsafe.Offsetof(WC{}.SrcQP)]byte{}
-	_ [C.RB_OFF_WC_FLAGS]byte     = [unsafe.Offsetof(WC{}.Flags)]byte{}
-	_ [C.RB_OFF_WC_PKEY]byte      = [unsafe.Offsetof(WC{}.PKeyIndex)]byte{}
-	_ [C.RB_OFF_WC_SLID]byte      = [unsafe.Offsetof(WC{}.SLID)]byte{}
-	_ [C.RB_OFF_WC_SL]byte        = [unsafe.Offsetof(WC{}.SL)]byte{}
-	_ [C.RB_OFF_WC_PATH]byte      = [unsafe.Offsetof(WC{}.DLIDPathBits)]byte{}
-	_ [C.RB_OFF_SEND_NEXT]byte    = [unsafe.Offsetof(SendWR{}.Next)]byte{}
-	_ [C.RB_OFF_SEND_SGE]byte     = [unsafe.Offsetof(SendWR{}.SGList)]byte{}
-	_ [C.RB_OFF_SEND_NUM]byte     = [unsafe.Offsetof(SendWR{}.NumSGE)]byte{}
-	_ [C.RB_OFF_SEND_OP]byte      = [unsafe.Offsetof(SendWR{}.Opcode)]byte{}
-	_ [C.RB_OFF_SEND_FLAGS]byte   = [unsafe.Offsetof(SendWR{}.Flags)]byte{}
-	_ [C.RB_OFF_SEND_IMM]byte     = [unsafe.Offsetof(SendWR{}.Imm)]byte{}
-	_ [C.RB_OFF_SEND_UNION]byte   = [unsafe.Offsetof(SendWR{}.union)]byte{}
-	_ [C.RB_OFF_SEND_TYPE]byte    = [unsafe.Offsetof(SendWR{}.qpType)]byte{}
-	_ [C.RB_OFF_RECV_NEXT]byte    = [unsafe.Offsetof(RecvWR{}.Next)]byte{}
-	_ [C.RB_OFF_RECV_SGE]byte     = [unsafe.Offsetof(RecvWR{}.SGList)]byte{}
-	_ [C.RB_OFF_RECV_NUM]byte     = [unsafe.Offsetof(RecvWR{}.NumSGE)]byte{}
-	_ [C.RB_OFF_BATCH_FIRST]byte  = [unsafe.Offsetof(Batch{}.First)]byte{}
-	_ [C.RB_OFF_BATCH_USES]byte   = [unsafe.Offsetof(Batch{}.Uses)]byte{}
-	_ [C.RB_OFF_BATCH_N]byte      = [unsafe.Offsetof(Batch{}.N)]byte{}
-	_ [C.RB_OFF_BATCH_NUSES]byte  = [unsafe.Offsetof(Batch{}.NumUses)]byte{}
-	_ [C.RB_OFF_BATCH_POLLED]byte = [unsafe.Offsetof(Batch{}.Polled)]byte{}
+	_ [C.RB_OFF_WC_STATUS]byte     = [unsafe.Offsetof(WC{}.Status)]byte{}
+	_ [C.RB_OFF_WC_OPCODE]byte     = [unsafe.Offsetof(WC{}.Opcode)]byte{}
+	_ [C.RB_OFF_WC_VENDOR]byte     = [unsafe.Offsetof(WC{}.VendorErr)]byte{}
+	_ [C.RB_OFF_WC_LEN]byte        = [unsafe.Offsetof(WC{}.ByteLen)]byte{}
+	_ [C.RB_OFF_WC_IMM]byte        = [unsafe.Offsetof(WC{}.Imm)]byte{}
+	_ [C.RB_OFF_WC_QPN]byte        = [unsafe.Offsetof(WC{}.QPNum)]byte{}
+	_ [C.RB_OFF_WC_SRCQP]byte      = [unsafe.Offsetof(WC{}.SrcQP)]byte{}
+	_ [C.RB_OFF_WC_FLAGS]byte      = [unsafe.Offsetof(WC{}.Flags)]byte{}
+	_ [C.RB_OFF_WC_PKEY]byte       = [unsafe.Offsetof(WC{}.PKeyIndex)]byte{}
+	_ [C.RB_OFF_WC_SLID]byte       = [unsafe.Offsetof(WC{}.SLID)]byte{}
+	_ [C.RB_OFF_WC_SL]byte         = [unsafe.Offsetof(WC{}.SL)]byte{}
+	_ [C.RB_OFF_WC_PATH]byte       = [unsafe.Offsetof(WC{}.DLIDPathBits)]byte{}
+	_ [C.RB_OFF_SEND_NEXT]byte     = [unsafe.Offsetof(SendWR{}.Next)]byte{}
+	_ [C.RB_OFF_SEND_SGE]byte      = [unsafe.Offsetof(SendWR{}.SGList)]byte{}
+	_ [C.RB_OFF_SEND_NUM]byte      = [unsafe.Offsetof(SendWR{}.NumSGE)]byte{}
+	_ [C.RB_OFF_SEND_OP]byte       = [unsafe.Offsetof(SendWR{}.Opcode)]byte{}
+	_ [C.RB_OFF_SEND_FLAGS]byte    = [unsafe.Offsetof(SendWR{}.Flags)]byte{}
+	_ [C.RB_OFF_SEND_IMM]byte      = [unsafe.Offsetof(SendWR{}.Imm)]byte{}
+	_ [C.RB_OFF_SEND_UNION]byte    = [unsafe.Offsetof(SendWR{}.union)]byte{}
+	_ [C.RB_OFF_SEND_TYPE]byte     = [unsafe.Offsetof(SendWR{}.qpType)]byte{}
+	_ [C.RB_OFF_RECV_NEXT]byte     = [unsafe.Offsetof(RecvWR{}.Next)]byte{}
+	_ [C.RB_OFF_RECV_SGE]byte      = [unsafe.Offsetof(RecvWR{}.SGList)]byte{}
+	_ [C.RB_OFF_RECV_NUM]byte      = [unsafe.Offsetof(RecvWR{}.NumSGE)]byte{}
+	_ [C.RB_OFF_BATCH_FIRST]byte   = [unsafe.Offsetof(Batch{}.First)]byte{}
+	_ [C.RB_OFF_BATCH_USES]byte    = [unsafe.Offsetof(Batch{}.Uses)]byte{}
+	_ [C.RB_OFF_BATCH_N]byte       = [unsafe.Offsetof(Batch{}.N)]byte{}
+	_ [C.RB_OFF_BATCH_NUSES]byte   = [unsafe.Offsetof(Batch{}.NumUses)]byte{}
+	_ [C.RB_OFF_BATCH_POLLED]byte  = [unsafe.Offsetof(Batch{}.Polled)]byte{}
+	_ [C.sizeof_struct_rb_run]byte = [unsafe.Sizeof(Run{})]byte{}
+	_ [C.RB_OFF_RUN_N]byte         = [unsafe.Offsetof(Run{}.N)]byte{}
+	_ [C.RB_OFF_RUN_DONE]byte      = [unsafe.Offsetof(Run{}.Done)]byte{}
+	_ [C.RB_OFF_RUN_DRAINED]byte   = [unsafe.Offsetof(Run{}.Drained)]byte{}
 )
 
 // The refusals of both sides are the same.

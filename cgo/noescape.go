@@ -15,6 +15,10 @@ package cgo
 #cgo nocallback rb_poll
 #cgo noescape rb_poll_arm
 #cgo nocallback rb_poll_arm
+#cgo noescape rb_run_start
+#cgo nocallback rb_run_start
+#cgo noescape rb_run_step
+#cgo nocallback rb_run_step
 #cgo noescape rb_post_poll_send
 #cgo nocallback rb_post_poll_send
 #cgo noescape rb_post_poll_recv

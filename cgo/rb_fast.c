@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
@@ -641,4 +642,156 @@ rb_posted rb_post_poll_recv(uintptr_t batch, uintptr_t cq, int n, struct ibv_wc 
 
 	((struct rb_batch *)batch)->polled = rb_poll(cq, n, wc);
 	return r;
+}
+
+/* The engine. */
+
+static inline void relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#endif
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+/* The engine takes every completion off the CQ, so the CQ must be the send
+ * queue's own, and nothing signalled may be on its way. */
+int rb_run_start(uintptr_t run)
+{
+	struct rb_run *r = (struct rb_run *)run;
+	struct rb_qp *q = r->batch->qp;
+	struct rb_cq *c = q->send_cq;
+	int e = 0;
+
+	lock(&c->lock);
+	struct rb_slot *s = cq_find(c, q->qpn);
+	if (c->closed || !s || s->q != q)
+		e = -EBADF;
+	else if (c->used != 1 || s->roles != RB_SEND)
+		e = -EINVAL;
+	else if (q->send.ok + q->send.errs < rb_get(&q->sq_signaled))
+		e = -EBUSY;
+	unlock(&c->lock);
+	return e;
+}
+
+static void run_post(struct rb_run *r)
+{
+	struct rb_batch *b = r->batch;
+
+	while (r->posted < r->n) {
+		uint32_t at = r->posted, k = r->n - at < r->chunk ? r->n - at : r->chunk;
+
+		if (at + k - r->done > r->window)
+			return;
+		/* Here, where the post will read them anyway. */
+		for (uint32_t i = at; i < at + k; i++) {
+			r->wrs[i].wr_id = i;
+			r->wrs[i].send_flags &= ~IBV_SEND_SIGNALED;
+		}
+		struct ibv_send_wr *last = &r->wrs[at + k - 1], *next = last->next;
+		last->send_flags |= IBV_SEND_SIGNALED;
+		last->next = NULL;
+		b->first = &r->wrs[at];
+		b->n = k;
+		b->skip = at;
+		rb_posted p = rb_post_send((uintptr_t)b);
+		last->next = next;
+		if (unlikely(p != RB_POSTED(k, RB_OK, 0))) {
+			r->refused = p;
+			r->stop = 1;
+			__atomic_store_n(&r->posted, at + (uint32_t)p, __ATOMIC_RELEASE);
+			return;
+		}
+		r->end = at + k;
+		__atomic_store_n(&r->posted, at + k, __ATOMIC_RELEASE);
+	}
+}
+
+static void run_take(struct rb_run *r, const struct ibv_wc *wc, int n)
+{
+	for (int i = 0; i < n; i++) {
+		const uint64_t at = wc[i].wr_id;
+
+		if (unlikely(at >= r->posted))
+			continue;
+		if (likely(!wc[i].status)) {
+			__atomic_store_n(&r->done, at + 1, __ATOMIC_RELEASE);
+			continue;
+		}
+		if (!r->status) {
+			r->status = wc[i].status;
+			r->vendor_err = wc[i].vendor_err;
+			r->failed = at;
+			r->stop = 1;
+			/* Those before it on the queue succeeded: it keeps their order. */
+			__atomic_store_n(&r->done, at, __ATOMIC_RELEASE);
+		}
+		r->drained = at + 1 == r->posted;
+	}
+}
+
+/* Runs until the list is done (0), there is nothing to do for spin_ns (1; with
+ * arm, notification is armed), a turn of a millisecond is over, for the caller
+ * to look at its context (2), or the CQ fails (negative). */
+int rb_run_step(uintptr_t run, uint64_t spin_ns, int arm)
+{
+	struct rb_run *r = (struct rb_run *)run;
+	struct rb_qp *q = r->batch->qp;
+	struct rb_cq *c = q->send_cq;
+	uint64_t begin = 0, idle = 0;
+	struct ibv_wc wc[16];
+	int armed = 0;
+
+	for (uint32_t turn = 1;; turn++) {
+		if (!r->stop)
+			run_post(r);
+		int n = rb_poll((uintptr_t)c, 16, wc);
+		if (unlikely(n < 0))
+			return n;
+		if (n) {
+			run_take(r, wc, n);
+			idle = 0;
+			armed = 0;
+		}
+		if (r->status ? r->drained : r->done == r->end && (r->stop || r->posted == r->n))
+			return 0;
+		if (unlikely(!n)) {
+			/* Nothing comes for a queue pair that is closed. */
+			if (rb_get(&q->sq_closed))
+				return -EBADF;
+			if (armed)
+				return 1;
+			uint64_t t = now_ns();
+			if (!idle)
+				idle = t;
+			if (t - idle >= spin_ns) {
+				if (!arm)
+					return 1;
+				lock(&c->lock);
+				int e = c->closed ? EBADF : ibv_req_notify_cq(c->cq, 0);
+				unlock(&c->lock);
+				if (e)
+					return e > 0 ? -e : -EIO;
+				armed = 1;
+				continue;
+			}
+			relax();
+		}
+		if ((turn & 63) == 0) {
+			uint64_t t = now_ns();
+
+			if (!begin)
+				begin = t;
+			if (t - begin > 1000000)
+				return 2;
+		}
+	}
 }

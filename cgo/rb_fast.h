@@ -53,6 +53,26 @@ struct rb_batch {
 	uint32_t pad;
 };
 
+/* The engine: a list of requests, posted in chunks of which the last request is
+ * signalled, within a window. Each wr_id is the request's index, which is how an
+ * error names it. Written by the one who steps; posted and done are read by
+ * anyone. Mirrored by cgo.Run. */
+struct rb_run {
+	struct rb_batch *batch; /* its own header: first, n and skip move */
+	struct ibv_send_wr *wrs;
+	uint64_t refused; /* rb_posted of a post that failed */
+	uint64_t failed;  /* index of the first request that completed in error */
+	uint32_t n;
+	uint32_t window; /* most requests in flight */
+	uint32_t chunk;  /* requests of each post */
+	uint32_t stop;   /* post no more */
+	uint32_t posted;
+	uint32_t end;  /* requests whose success a signalled completion tells */
+	uint32_t done; /* requests known to have succeeded */
+	uint32_t status, vendor_err; /* of the first error */
+	uint32_t drained; /* after an error: the last posted request is flushed */
+};
+
 /* One accepted post on the send queue. */
 struct rb_log {
 	uint64_t end;     /* position after its last request */
@@ -153,6 +173,8 @@ rb_posted rb_post_send(uintptr_t batch);
 rb_posted rb_post_recv(uintptr_t batch);
 int rb_poll(uintptr_t cq, int n, struct ibv_wc *wc);
 int rb_poll_arm(uintptr_t cq, int n, struct ibv_wc *wc, int solicited);
+int rb_run_start(uintptr_t run);
+int rb_run_step(uintptr_t run, uint64_t spin_ns, int arm);
 rb_posted rb_post_poll_send(uintptr_t batch, uintptr_t cq, int n, struct ibv_wc *wc);
 rb_posted rb_post_poll_recv(uintptr_t batch, uintptr_t cq, int n, struct ibv_wc *wc);
 

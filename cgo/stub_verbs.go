@@ -89,6 +89,9 @@ func (*Memory) Pointer() unsafe.Pointer { return nil }
 func PostSend(*Batch) Posted            { return Posted{Errno: enosys, Why: ProviderRefused} }
 func PostRecv(*Batch) Posted            { return Posted{Errno: enosys, Why: ProviderRefused} }
 
+func (*Run) Start() int                                       { return -int(enosys) }
+func (*Run) Step(uint64, bool) int                            { return -int(enosys) }
+func (*Run) Outcome() Posted                                  { return Posted{} }
 func PostPollSend(b *Batch, _ *CQRecord, _ *WC, _ int) Posted { return PostSend(b) }
 func PostPollRecv(b *Batch, _ *CQRecord, _ *WC, _ int) Posted { return PostRecv(b) }
 

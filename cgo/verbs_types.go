@@ -187,6 +187,29 @@ type Batch struct {
 	_        uint32
 }
 
+// Run is struct rb_run: a list of requests that C works off.
+type Run struct {
+	Batch, WRs  uintptr
+	Refused     uint64 // of a post that failed; see RunRefused
+	Failed      uint64 // index of the first request that completed in error
+	N           uint32
+	Window      uint32 // most requests in flight
+	Chunk       uint32 // requests of each post
+	Stop        uint32 // post no more
+	Posted, End uint32
+	Done        uint32 // requests known to have succeeded
+	Status      uint32 // of the first error
+	VendorErr   uint32
+	Drained     uint32
+}
+
+// What a step of a Run came to, or a negative errno.
+const (
+	RunDone = iota
+	RunIdle // nothing came for the time given; with arm, the CQ is armed
+	RunTurn // a turn is over: look whether to go on
+)
+
 // BatchUse is struct rb_batch_use: a memory region that a batch uses.
 type BatchUse struct {
 	Use  uintptr

@@ -124,3 +124,43 @@ func median(v []float64) float64 {
 	slices.Sort(v)
 	return v[len(v)/2]
 }
+
+// BenchmarkRun times the engine on a list of 10,000 sends against the same loop
+// in C, in turn.
+func BenchmarkRun(b *testing.B) {
+	const n, length, window = 10000, 64, 256
+	for _, chunk := range []int{16, 64} {
+		b.Run(fmt.Sprintf("interval=%d", chunk), func(b *testing.B) {
+			f := newBench(b, benchConfig{depth: window})
+			m := f.mr(b, length, LocalWrite)
+			batch := sendBatch(b, f.qp, BatchConfig{Requests: n})
+			for i := range n {
+				if err := batch.Send(i, m.SGE(0, length)); err != nil {
+					b.Fatal(err)
+				}
+			}
+			loop := fakeverbs.NewLoop(f.fqp, f.fscq, n, m.Addr(), length)
+			defer loop.Free()
+			ctx := b.Context()
+			var inGo, inC []float64
+			b.ReportAllocs()
+			for b.Loop() {
+				t0 := time.Now()
+				if done, err := batch.Run(ctx, RunConfig{Window: window, Interval: chunk}); err != nil || done != n {
+					b.Fatal(done, err)
+				}
+				t1 := time.Now()
+				if done := loop.RunList(window, chunk); done != n {
+					b.Fatal(done)
+				}
+				inGo = append(inGo, float64(t1.Sub(t0)))
+				inC = append(inC, float64(time.Since(t1)))
+			}
+			g, c := median(inGo), median(inC)
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(g/n, "go-ns/req")
+			b.ReportMetric(c/n, "c-ns/req")
+			b.ReportMetric(g/c, "go/c")
+		})
+	}
+}

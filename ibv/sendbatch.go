@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"runtime"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/railbind/railbind/cgo"
@@ -26,6 +27,9 @@ type SendBatch struct {
 	inline []byte
 	room   int  // inline bytes of each request
 	dirty  bool // what the header says of the range is out of date
+	run    atomic.Pointer[engine]
+	whole  bool   // each request has an operation, and reads counts
+	reads  uint32 // the READs and atomics among them
 }
 
 // SendFlags modify a request on the send queue; the zero value is signalled, not
@@ -260,7 +264,7 @@ func (b *SendBatch) local(op string, i int, opcode uint32, need Access, sges []S
 	if w.Opcode != opcode || w.Flags&cgo.SendInline != 0 {
 		w.Opcode = unset
 		w.Flags &^= cgo.SendInline
-		b.dirty = true
+		b.dirty, b.whole = true, false
 	}
 	k, total := i*b.per, uint64(0)
 	end := k + b.per
@@ -300,7 +304,7 @@ func (b *SendBatch) clear(i int) {
 	for k := i * b.per; k < (i+1)*b.per; k++ {
 		b.unbind(k)
 	}
-	b.dirty = true
+	b.dirty, b.whole = true, false
 }
 
 func (b *SendBatch) imm(op string, i int, opcode, imm uint32, sges []SGE) error {

@@ -168,6 +168,7 @@ func NewLoop(qp *QP, cq *CQ, batch int, base uint64, length int) *Loop {
 		w.sg_list = &l.sges[i]
 		w.num_sge = 1
 		l.sges[i].lkey = 1
+		l.sges[i].addr = C.uint64_t(base)
 		l.sges[i].length = C.uint32_t(length)
 		if i+1 < batch {
 			w.next = &l.wrs[i+1]
@@ -180,6 +181,11 @@ func NewLoop(qp *QP, cq *CQ, batch int, base uint64, length int) *Loop {
 func (l *Loop) Run(rounds int) uint64 {
 	return uint64(C.rb_fake_loop(&l.qp.p.qp, &l.cq.p.cq, &l.wrs[0], &l.sges[0], C.uint64_t(l.base), C.uint32_t(l.length),
 		C.int(len(l.wrs)), C.int(rounds)))
+}
+
+// RunList works the chain off once as a long list, in chunks, within a window.
+func (l *Loop) RunList(window, chunk int) int {
+	return int(C.rb_fake_run(&l.qp.p.qp, &l.cq.p.cq, &l.wrs[0], C.uint32_t(len(l.wrs)), C.uint32_t(window), C.uint32_t(chunk)))
 }
 
 // Free frees the chain.

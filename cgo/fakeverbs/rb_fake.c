@@ -323,3 +323,43 @@ out:
 	free(wc);
 	return sum;
 }
+
+/* The same for a long list: posted in chunks of which the last request is
+ * signalled, with at most window in flight. Returns how many were done. */
+uint64_t rb_fake_run(struct ibv_qp *qp, struct ibv_cq *cq, struct ibv_send_wr *wr, uint32_t n, uint32_t window,
+		     uint32_t chunk)
+{
+	struct ibv_wc wc[16];
+	struct ibv_send_wr *bad;
+	uint32_t posted = 0, done = 0;
+
+	while (done < n) {
+		while (posted < n) {
+			uint32_t k = n - posted < chunk ? n - posted : chunk;
+
+			if (posted + k - done > window)
+				break;
+			for (uint32_t i = posted; i < posted + k; i++) {
+				wr[i].wr_id = i;
+				wr[i].send_flags &= ~IBV_SEND_SIGNALED;
+			}
+			struct ibv_send_wr *last = &wr[posted + k - 1], *next = last->next;
+			last->send_flags |= IBV_SEND_SIGNALED;
+			last->next = NULL;
+			int e = ibv_post_send(qp, &wr[posted], &bad);
+			last->next = next;
+			if (e)
+				return done;
+			posted += k;
+		}
+		int got = ibv_poll_cq(cq, 16, wc);
+		if (got < 0)
+			return done;
+		for (int i = 0; i < got; i++) {
+			if (wc[i].status != IBV_WC_SUCCESS)
+				return done;
+			done = wc[i].wr_id + 1;
+		}
+	}
+	return done;
+}

@@ -69,5 +69,7 @@ int rb_fake_complete(struct rb_fake_qp *q, int recv, int n, int status, uint32_t
 void rb_fake_nop(void);
 uint64_t rb_fake_loop(struct ibv_qp *qp, struct ibv_cq *cq, struct ibv_send_wr *wr, struct ibv_sge *sge,
 		      uint64_t base, uint32_t length, int batch, int rounds);
+uint64_t rb_fake_run(struct ibv_qp *qp, struct ibv_cq *cq, struct ibv_send_wr *wr, uint32_t n, uint32_t window,
+		     uint32_t chunk);
 
 #endif
