@@ -233,3 +233,24 @@ func TestPairRequestGivenUp(t *testing.T) {
 	}
 	require.ErrorIs(t, err, ErrDisconnected)
 }
+
+// A peer that vanishes without a word, as a host does that loses power, is
+// noticed by the first request that it does not acknowledge.
+func TestPairPeerVanished(t *testing.T) {
+	needTopo(t, "pair")
+	var pd *ibv.PD
+	var cq *ibv.CQ
+	client, server := pairUp(t, home, Dialer{LocalAddr: ap(home), Options: Options{AckTimeout: 14}}, AcceptConfig{Resources: func(c *ibv.Context) (r Resources, err error) {
+		if pd, err = c.AllocPD(); err != nil {
+			return r, err
+		}
+		cq, err = c.CreateCQ(ibv.CQConfig{Size: 8})
+		return Resources{PD: pd, QP: ibv.QPConfig{SendCQ: cq, RecvCQ: cq, MaxSend: 1, MaxRecv: 1}}, err
+	}})
+	require.NoError(t, server.QP().Close())
+	require.NoError(t, cq.Close())
+	require.NoError(t, pd.Close())
+	err := client.Send(within(t, time.Minute), []byte("railbind"))
+	require.ErrorIs(t, err, ErrDisconnected)
+	require.ErrorIs(t, err, ibv.WCRetryExcErr)
+}

@@ -48,7 +48,7 @@ func TestPairRunPeerGone(t *testing.T) {
 	needRDMA(t)
 	cfg := endConfig{qp: QPConfig{MaxSend: 32}}
 	a, b := newEnd(t, cfg), newEnd(t, cfg)
-	connect(t, a, b, ConnectConfig{RetryCount: 2}) // Soft-RoCE takes 7 for ever
+	connect(t, a, b, ConnectConfig{RetryCount: 2}) // so that it does not take long
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	s := sendBatch(t, a.qp, BatchConfig{Requests: n})

@@ -40,7 +40,7 @@ type engine struct {
 // all, unless there is an error:
 //   - the context's. Nothing further is posted, and Run returns once what is
 //     in flight came to its end. The retries of the queue pair bound that, if
-//     they are bounded: Soft-RoCE takes a RetryCount of 7, the default, for ever,
+//     they are bounded: Soft-RoCE takes a RetryCount of 7 for ever,
 //     and QP.ToError or QP.Close ends it then.
 //   - a *WCError, whose ID is the index of the request that failed. Those before it
 //     succeeded; of those after it none did, as far as this side can know, and
