@@ -29,6 +29,7 @@ type PolicyError = policy.Error
 var (
 	ErrRouteMismatch        = policy.ErrRouteMismatch        // EHOSTUNREACH
 	ErrDeviceSplit          = policy.ErrDeviceSplit          // EHOSTUNREACH
+	ErrChanged              = policy.ErrChanged              // EHOSTUNREACH
 	ErrNoRoute              = policy.ErrNoRoute              // errno of the route
 	ErrSourceConflict       = policy.ErrSourceConflict       // EINVAL
 	ErrScope                = policy.ErrScope                // EINVAL

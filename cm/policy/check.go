@@ -224,7 +224,10 @@ func CheckRouted(h Host, d Decision, got Kernel) error {
 // CheckResolved returned: got.Port is the QP's port, row the GID table row of
 // its sgid_index (RoCE; ignored otherwise).
 //
-// Errors: ErrDeviceSplit, ErrLookup.
+// For IPv6 the route is looked up once more (see CheckPath), since the kernel did
+// so when it moved the QP: that, not the resolved route, is where the QP sends.
+//
+// Errors: ErrDeviceSplit, ErrRouteMismatch, ErrBindingLost, ErrLookup.
 func CheckEstablished(h Host, d Decision, got Kernel, row GIDRow) error {
 	return d.check(h, "check the connected QP", got, func(v *view, _ Kernel) *Error {
 		b := d.Binding
@@ -235,7 +238,7 @@ func CheckEstablished(h Host, d Decision, got Kernel, row GIDRow) error {
 			return split("the QP's GID is %s [%d] of port %d on network device %d, expected %s of port %d on %d (%s)",
 				row.GID, row.Index, row.Port, row.Netdev, b.GID, b.Port, b.Ifindex, b.Netdev)
 		}
-		return nil
+		return d.path(v)
 	})
 }
 
@@ -256,7 +259,7 @@ func (d Decision) check(h Host, op string, got Kernel, more func(*view, Kernel) 
 	if err == nil {
 		return nil
 	}
-	err.Op, err.Src, err.Dst, err.Binding = op, d.Binding.Addr, d.Request.Dst, d.Binding
+	err.Op, err.Src, err.Dst, err.Binding, err.Routes = op, d.Binding.Addr, d.Request.Dst, d.Binding, v.routes
 	return err
 }
 

@@ -17,6 +17,9 @@ var (
 	// ErrDeviceSplit (EHOSTUNREACH): what the kernel made uses another device,
 	// network device or path than the binding or the decision.
 	ErrDeviceSplit = newSentinel("ErrDeviceSplit", syscall.EHOSTUNREACH, "the kernel's device or path is not the promised one")
+	// ErrChanged (EHOSTUNREACH): a route, rule, address or link changed during a
+	// step, so that what the kernel made of it is not known; a new id may do.
+	ErrChanged = newSentinel("ErrChanged", syscall.EHOSTUNREACH, "what the decision rests on changed meanwhile")
 	// ErrNoRoute (errno of the route): an unbound id, and no route to the destination.
 	ErrNoRoute = newSentinel("ErrNoRoute", 0, "no route to the destination")
 	// ErrSourceConflict (EINVAL): a source that contradicts the binding or the policy.

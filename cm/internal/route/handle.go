@@ -30,6 +30,7 @@ type Handle struct {
 	rdmaErr error            // why
 	netns   uint64
 	ns      *os.File // the namespace itself, nil where /proc is missing
+	journal journal
 
 	mu     sync.Mutex // guards closed against calls in flight
 	closed bool
@@ -48,6 +49,11 @@ func Open() (*Handle, error) {
 	if h.route, err = socket(unix.NETLINK_ROUTE); err != nil {
 		h.ns.Close()
 		return nil, fmt.Errorf("open a netlink route socket: %w", err)
+	}
+	if h.journal.file, err = sources[0].open(); err != nil {
+		h.ns.Close()
+		h.route.Close()
+		return nil, fmt.Errorf("listen to the network's changes: %w", err)
 	}
 	if h.rdma, err = socket(unix.NETLINK_RDMA); err != nil {
 		h.rdma, h.rdmaErr = nil, fmt.Errorf("open an RDMA netlink socket: %w (no RDMA in this kernel: load ib_core): %w", err, errors.ErrUnsupported)
@@ -93,6 +99,7 @@ func (h *Handle) Close() error {
 	h.closed = true
 	h.ns.Close()
 	h.route.Close()
+	h.journal.file.Close()
 	if h.rdma != nil {
 		h.rdma.Close()
 	}

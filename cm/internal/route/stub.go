@@ -16,6 +16,9 @@ var errSystem = fmt.Errorf("route look-ups need Linux: %w", errors.ErrUnsupporte
 // Handle answers no question on this system.
 type Handle struct{}
 
+// Mark is a moment, for Since.
+type Mark uint64
+
 // Open returns an error that matches errors.ErrUnsupported.
 func Open() (*Handle, error) { return nil, errSystem }
 
@@ -35,6 +38,8 @@ func (h *Handle) Addrs(int) ([]netip.Prefix, error)            { return nil, err
 func (h *Handle) RDMALinks() ([]RDMALink, error)               { return nil, errSystem }
 func (h *Handle) Neighbour(int, netip.Addr) (Neighbour, error) { return Neighbour{}, errSystem }
 func (h *Handle) Nudge(int, netip.Addr) error                  { return errSystem }
+func (h *Handle) Mark() Mark                                   { return 0 }
+func (h *Handle) Since(Mark) []policy.Change                   { return nil }
 func (h *Handle) Watch(context.Context) (<-chan struct{}, error) {
 	return nil, errSystem
 }

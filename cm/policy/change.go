@@ -1,0 +1,197 @@
+package policy
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// ChangeKind says what changed.
+type ChangeKind uint8
+
+// The kinds of changes. ChangesLost: there were more than the kernel kept for
+// this process, so anything may have changed.
+const (
+	ChangesLost ChangeKind = iota
+	RouteChange
+	RuleChange
+	NexthopChange // of a nexthop object, which routes name
+	AddressChange
+	LinkChange
+)
+
+// Change is one change of the network, as the kernel told of it.
+type Change struct {
+	Kind    ChangeKind
+	Deleted bool
+	IPv6    bool
+	Prefix  netip.Prefix // a route's destination, or the address
+	Ifindex int          // of the route, the address or the link; 0: unknown
+	Netdev  string       // its name, "" where it is gone
+	Table   int          // a route's
+	Number  int          // a rule's priority, a nexthop object's id
+}
+
+// String is the change in a few words.
+func (c Change) String() string {
+	verb := "added"
+	switch {
+	case c.Deleted:
+		verb = "deleted"
+	case c.Kind == LinkChange:
+		verb = "changed"
+	}
+	dev := c.Netdev
+	if dev == "" {
+		dev = fmt.Sprintf("ifindex %d", c.Ifindex)
+	}
+	switch c.Kind {
+	case RouteChange:
+		s := fmt.Sprintf("route %s", c.Prefix)
+		if c.Ifindex != 0 {
+			s += " dev " + dev
+		}
+		return fmt.Sprintf("%s table %d %s", s, c.Table, verb)
+	case RuleChange:
+		return fmt.Sprintf("rule %d %s", c.Number, verb)
+	case NexthopChange:
+		return fmt.Sprintf("nexthop object %d %s", c.Number, verb)
+	case AddressChange:
+		return fmt.Sprintf("address %s of %s %s", c.Prefix.Addr(), dev, verb)
+	case LinkChange:
+		return fmt.Sprintf("link %s %s", dev, verb)
+	}
+	return "more than the kernel could tell"
+}
+
+// moves says whether the change may have led the kernel's look-up elsewhere.
+func (c Change) moves(dst netip.Addr) bool {
+	switch c.Kind {
+	case RouteChange:
+		return c.IPv6 == dst.Is6() && c.Prefix.Contains(dst)
+	case RuleChange:
+		return c.IPv6 == dst.Is6()
+	case NexthopChange, ChangesLost:
+		return true
+	}
+	return false
+}
+
+// concerns says whether the change touches what a decision rests on.
+func (c Change) concerns(d Decision) bool {
+	switch c.Kind {
+	case AddressChange:
+		return c.Prefix.Addr() == d.Binding.Addr.Addr().WithZone("") || c.Prefix.Addr() == d.peer()
+	case LinkChange:
+		return c.Ifindex == d.Binding.Ifindex
+	}
+	return c.moves(d.peer())
+}
+
+func (d Decision) peer() netip.Addr { return d.Request.Dst.Addr().Unmap().WithZone("") }
+
+// preferred says whether the kernel merely prefers the bound network device:
+// for IPv6 beyond the link. Only there can what it made be split.
+func (d Decision) preferred() bool {
+	dst := d.peer()
+	return d.Binding.Transport == RoCE && d.Binding.State == BoundDevice && dst.Is6() && !needsZone(dst)
+}
+
+// CheckPath repeats the look-up that the kernel makes for itself when it moves
+// the QP of a connection, and wants it to lead through the bound network device
+// still. Where the kernel cannot leave that one (IPv4, link-local, other
+// transports than RoCE) it asks nothing.
+//
+// Errors: ErrRouteMismatch, ErrBindingLost, ErrLookup.
+func CheckPath(h Host, d Decision) error {
+	v := &view{h: h}
+	err := d.path(v)
+	if err == nil {
+		return nil
+	}
+	err.Op, err.Src, err.Dst, err.Binding, err.Routes = "check the path of", d.Binding.Addr, d.Request.Dst, d.Binding, v.routes
+	return err
+}
+
+func (d Decision) path(v *view) (err *Error) {
+	if !d.preferred() {
+		return nil
+	}
+	q := Query{Dst: d.peer(), Src: d.Binding.Addr.Addr().WithZone(""), Oif: d.Binding.Ifindex}
+	if d.Effective, err = v.route(q); err != nil {
+		return err
+	}
+	q.FIBMatch = true
+	if d.FIB, err = v.route(q); err != nil {
+		return err
+	}
+	d.HostRoute = Route{} // not asked for here
+	owners, err := d.owners(v)
+	if err != nil {
+		return err
+	}
+	if err = d.judgeEffective(v, owners); err != nil {
+		err.Reason = "the routing has changed since the look-up: " + err.Reason
+	}
+	return err
+}
+
+// CheckUnchanged wants none of the changes, those between the look-up before a
+// step and the one after it, to have led the kernel elsewhere for a moment
+// between: no query tells afterwards which route an IPv6 path was made of.
+//
+// Errors: ErrChanged.
+func CheckUnchanged(d Decision, changes []Change) error {
+	if !d.preferred() {
+		return nil
+	}
+	moved := slices.DeleteFunc(slices.Clone(changes), func(c Change) bool { return !c.moves(d.peer()) })
+	if len(moved) == 0 {
+		return nil
+	}
+	e := refuse(ErrChanged, fmt.Sprintf("meanwhile: %s; for IPv6 the bound %s is only a preference, and which route the kernel took in that moment cannot be told",
+		changesText(moved), d.Binding.Netdev), "close this id and try again on a new one")
+	e.Op, e.Src, e.Dst, e.Binding = "check the path of", d.Binding.Addr, d.Request.Dst, d.Binding
+	return e
+}
+
+// Explain says of a step that failed after an accepted decision what has
+// changed since: as the rule would judge now, and by the changes since. It is
+// nil where neither tells anything.
+//
+// Errors: those of Decide, ErrChanged.
+func Explain(h Host, d Decision, changes []Change) error {
+	if d.Verdict != Accepted || d.Binding.State != BoundDevice {
+		return nil
+	}
+	v, now := &view{h: h}, d
+	err := now.refresh(v)
+	if err == nil && d.Request.Dst.Addr().IsValid() && d.Policy != FollowRoute && d.Effective.Kind != RouteNotAsked {
+		err = now.judge(v)
+	}
+	mine := slices.DeleteFunc(slices.Clone(changes), func(c Change) bool { return !c.concerns(d) })
+	switch {
+	case err != nil && len(mine) > 0:
+		err.Reason += " (meanwhile: " + changesText(mine) + ")"
+	case err == nil && len(mine) > 0:
+		err = refuse(ErrChanged, "meanwhile: "+changesText(mine), "close this id and try again on a new one")
+	case err == nil:
+		return nil
+	}
+	err.Op, err.Src, err.Dst, err.Binding, err.Routes = "look again at", d.Binding.Addr, d.Request.Dst, d.Binding, v.routes
+	return err
+}
+
+// changesText lists the changes, the latest ones where there are many.
+func changesText(changes []Change) string {
+	const most = 8
+	var text []string
+	if n := len(changes) - most; n > 0 {
+		text, changes = append(text, fmt.Sprintf("%d changes", n)), changes[n:]
+	}
+	for _, c := range changes {
+		text = append(text, c.String())
+	}
+	return strings.Join(text, ", ")
+}
