@@ -35,6 +35,10 @@ func (id *ID) ResolveAddr(ctx context.Context, src, dst netip.AddrPort) error {
 		return err
 	}
 	defer id.step.Unlock()
+	began := time.Now()
+	if ctx.Err() != nil {
+		return id.fail(op, id.timedOut(ctx, op, began))
+	}
 
 	d := policy.Decide(id.host, policy.Request{
 		Policy:             id.cfg.Policy,
@@ -61,9 +65,14 @@ func (id *ID) ResolveAddr(ctx context.Context, src, dst netip.AddrPort) error {
 	}
 	id.mu.Lock()
 	id.info.Peer = to
-	before := id.state
-	id.state = StateResolving
+	before, over := id.state, id.overErr
+	if over == nil {
+		id.state = StateResolving
+	}
 	id.mu.Unlock()
+	if over != nil { // closed or removed since the step began
+		return id.fail(op, over)
+	}
 
 	ctx, cancel := context.WithTimeout(ctx, id.cfg.Timeouts.ResolveAddr)
 	defer cancel()
@@ -78,6 +87,13 @@ func (id *ID) ResolveAddr(ctx context.Context, src, dst netip.AddrPort) error {
 	if err == nil {
 		err = eventError(&ev, cgo.EventAddrResolved)
 	}
+	if late := (*TimeoutError)(nil); errors.As(err, &late) {
+		late.After = time.Since(began)
+	}
+	if errors.Is(err, errNotAsked) {
+		id.restore(before)
+		return id.fail(op, explainResolve(d, to, err))
+	}
 	if err != nil {
 		return id.poison(op, explainResolve(d, to, err))
 	}
@@ -90,8 +106,11 @@ func (id *ID) ResolveAddr(ctx context.Context, src, dst netip.AddrPort) error {
 		return id.poison(op, err)
 	}
 	id.setBinding(d.Binding)
+	if err := id.advance(op, StateResolving, StateAddrResolved); err != nil {
+		return err
+	}
 	id.accepted(d)
-	return id.advance(op, StateResolving, StateAddrResolved)
+	return nil
 }
 
 // ResolveRoute finds the path to the resolved address and checks that it leaves
@@ -104,6 +123,9 @@ func (id *ID) ResolveRoute(ctx context.Context) error {
 		return err
 	}
 	defer id.step.Unlock()
+	if ctx.Err() != nil {
+		return id.fail(op, id.timedOut(ctx, op, time.Now()))
+	}
 	ev, err := id.await(ctx, op, id.cfg.Timeouts.ResolveRoute, func(h cgo.ID, left time.Duration) error {
 		return h.ResolveRoute(millis(left))
 	})
