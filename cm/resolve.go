@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/railbind/railbind/cgo"
+	"github.com/railbind/railbind/cm/internal/route"
 	"github.com/railbind/railbind/cm/policy"
 )
 
@@ -36,6 +37,7 @@ func (id *ID) ResolveAddr(ctx context.Context, src, dst netip.AddrPort) error {
 	}
 	defer id.step.Unlock()
 
+	since := id.host.Mark()
 	d := policy.Decide(id.host, policy.Request{
 		Policy:             id.cfg.Policy,
 		Binding:            id.Binding(),
@@ -49,6 +51,7 @@ func (id *ID) ResolveAddr(ctx context.Context, src, dst netip.AddrPort) error {
 	if d.Err != nil {
 		return id.refuse(op, src, dst, d.Err)
 	}
+	id.at("decided")
 	if d.Bind {
 		if err := id.bind(src); err != nil {
 			return err
@@ -78,13 +81,17 @@ func (id *ID) ResolveAddr(ctx context.Context, src, dst netip.AddrPort) error {
 	if err == nil {
 		err = eventError(&ev, cgo.EventAddrResolved)
 	}
+	id.at("address resolved")
 	if err != nil {
-		return id.poison(op, explainResolve(d, to, err))
+		return id.poison(op, id.explain(d, since, explainResolve(d, to, err)))
 	}
 	if err := id.setInfo(ev.Info); err != nil {
 		return id.poison(op, err)
 	}
 	d, err = policy.CheckResolved(id.host, d, id.kernelView(ev.Info))
+	if err == nil && d.Policy != FollowRoute { // which is where the kernel says it is
+		err = policy.CheckUnchanged(d, id.host.Since(since))
+	}
 	id.setDecision(d)
 	if err != nil {
 		return id.poison(op, err)
@@ -104,6 +111,8 @@ func (id *ID) ResolveRoute(ctx context.Context) error {
 		return err
 	}
 	defer id.step.Unlock()
+	since := id.host.Mark()
+	id.at("before the route")
 	ev, err := id.await(ctx, op, id.cfg.Timeouts.ResolveRoute, func(h cgo.ID, left time.Duration) error {
 		return h.ResolveRoute(millis(left))
 	})
@@ -113,7 +122,10 @@ func (id *ID) ResolveRoute(ctx context.Context) error {
 	if err == nil {
 		err = id.setInfo(ev.Info)
 	}
-	if err == nil {
+	id.at("route resolved")
+	if err != nil {
+		err = id.explain(id.Decision(), since, err)
+	} else {
 		err = policy.CheckRouted(id.host, id.Decision(), id.kernelView(ev.Info))
 	}
 	if err != nil {
@@ -188,6 +200,19 @@ func explainResolve(d Decision, to netip.AddrPort, err error) error {
 	}
 	return fmt.Errorf("%w; bound to %s (ifindex %d): no route to %s leads through it, so the kernel assumed the address to be on that link, and nobody answered there; if it is behind a gateway, add a route through %s (ip route add %s via GATEWAY dev %s)",
 		err, d.Binding.Netdev, d.Binding.Ifindex, to.Addr(), d.Binding.Netdev, to.Addr(), d.Binding.Netdev)
+}
+
+// explain adds to a failed step's error what has changed since the mark, and
+// what the rule says now.
+func (id *ID) explain(d Decision, since route.Mark, err error) error {
+	var refusal *PolicyError
+	if errors.As(err, &refusal) || errors.Is(err, ErrClosed) {
+		return err
+	}
+	if why := policy.Explain(id.host, d, id.host.Since(since)); why != nil {
+		return fmt.Errorf("%w; %w", err, why)
+	}
+	return err
 }
 
 // millis is a timeout as librdmacm takes it: at least 1 ms.
