@@ -9,7 +9,7 @@ LINT    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
 export GOFLAGS ?= -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test unit guest-test oracle changes race asan cgocheck fuzz lint bench image-test clean packages
+.PHONY: help build demo test unit guest-test matrix oracle changes race asan cgocheck fuzz lint bench image-test clean packages
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ changes: packages ## change the network between the steps of a connection: SEED=
 	@RAILBIND_CHANGES_SEED=$(SEED) RAILBIND_CHANGES_N=$(N) \
 		ci/guest -kernel $(KERNEL) -topo pair -timeout 1h -- $(TESTS)/changes.test -test.run '^TestPairChanges$$' -test.v -test.timeout 1h
 
+matrix: build ## run the tests on all kernels, transports, rdma-cores (MATRIX='6.1 siw 44': some)
+	@ci/matrix $(MATRIX)
+
 race: build ## run the guest tests under the race detector
 	@ci/guest-test -race
 
@@ -70,7 +73,7 @@ lint: packages ## check the style of Go and shell
 	@ci/packages lint
 	go run $(LINT) run ./...
 	cd examples && go run $(LINT) run ./...
-	shellcheck ci/guest ci/packages ci/guest-test ci/demo ci/image-test ci/topo/* .ci/run
+	shellcheck ci/guest ci/matrix ci/packages ci/guest-test ci/demo ci/image-test ci/topo/* .ci/run
 
 bench: packages ## time the binding against the same loop in C, on the fake provider
 	go test -run '^$$' -bench . ./cgo/... ./ibv/... ./cm/...

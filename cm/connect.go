@@ -30,6 +30,9 @@ func (id *ID) Connect(ctx context.Context, p ConnParam) error {
 	if err != nil {
 		return id.fail(op, err)
 	}
+	if ctx.Err() != nil {
+		return id.fail(op, id.timedOut(ctx, op, time.Now()))
+	}
 	if err := id.advance(op, StateRouteResolved, StateConnecting); err != nil {
 		return err
 	}
@@ -59,6 +62,9 @@ func (id *ID) Accept(ctx context.Context, p ConnParam) error {
 	param, err := id.prepare(p, &id.request.Conn, MaxAcceptData)
 	if err != nil {
 		return id.fail(op, err)
+	}
+	if ctx.Err() != nil {
+		return id.fail(op, id.timedOut(ctx, op, time.Now()))
 	}
 	if err := id.advance(op, StateRequested, StateConnecting); err != nil {
 		return err
@@ -101,7 +107,12 @@ func (id *ID) establish(ctx context.Context, op string, start func(h cgo.ID, qp 
 		return id.poison(op, err)
 	}
 	id.at("path checked")
-	ev, err := id.await(ctx, op, id.cfg.Timeouts.Connect, func(h cgo.ID, _ time.Duration) error { return start(h, qp) })
+	ev, err := id.await(ctx, op, id.cfg.Timeouts.Connect, func(h cgo.ID, _ time.Duration) error {
+		if id.QP() != qp || qp == nil { // closed since; it cannot be from here on
+			return fmt.Errorf("%w: the id's queue pair was closed meanwhile", ErrState)
+		}
+		return start(h, qp)
+	})
 	if err == nil {
 		err = eventError(&ev, cgo.EventEstablished)
 	}
@@ -122,7 +133,7 @@ func (id *ID) establish(ctx context.Context, op string, start func(h cgo.ID, qp 
 	switch id.state {
 	case StateConnecting:
 		id.state = StateConnected
-		if id.fault {
+		if id.fault || id.qp == nil {
 			id.hangUp()
 		}
 	case StateDisconnected:

@@ -26,8 +26,10 @@ type ConnParam struct {
 	InitiatorDepth uint8
 	// FlowControl asks the transport for end-to-end flow control.
 	FlowControl bool
-	// RetryCount, 1 to 7, is how often a lost packet is sent again. 0: 7. None:
-	// never.
+	// RetryCount, 1 to 7, is how often a lost packet is sent again before the
+	// connection fails; the end that connects decides for both. 0: 6, because
+	// Soft-RoCE takes 7 for "without end", and never notices that a peer has
+	// vanished. None: never.
 	RetryCount uint8
 	// RNRRetryCount, 1 to 7, is how often a message is sent again that met no
 	// posted receive; 7 means without end. 0: 7. None: never.
@@ -72,8 +74,8 @@ func (p ConnParam) resolve(attr ibv.DeviceAttr, asked *cgo.ConnParam) cgo.ConnPa
 		ResponderResources: depth(p.ResponderResources, serve, attr.MaxQPReadAtomic),
 		InitiatorDepth:     depth(p.InitiatorDepth, use, attr.MaxQPInitReadAtomic),
 		FlowControl:        p.FlowControl,
-		RetryCount:         retries(p.RetryCount),
-		RNRRetryCount:      retries(p.RNRRetryCount),
+		RetryCount:         retries(p.RetryCount, 6),
+		RNRRetryCount:      retries(p.RNRRetryCount, 7),
 	}
 }
 
@@ -87,10 +89,10 @@ func depth(given, def uint8, most int) uint8 {
 	return uint8(min(int(given), most, None-1))
 }
 
-func retries(given uint8) uint8 {
+func retries(given, def uint8) uint8 {
 	switch given {
 	case 0:
-		return 7
+		return def
 	case None:
 		return 0
 	}

@@ -2,6 +2,7 @@ package cm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -117,7 +118,7 @@ func (id *ID) await(ctx context.Context, phase string, limit time.Duration, star
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if ctx.Err() != nil {
-		return cgo.Event{}, id.timedOut(ctx, phase, began)
+		return cgo.Event{}, &unasked{id.timedOut(ctx, phase, began)}
 	}
 	pending := make(chan cgo.Event, 1)
 	id.mu.Lock()
@@ -166,6 +167,16 @@ func (id *ID) await(ctx context.Context, phase string, limit time.Duration, star
 		}
 	}
 }
+
+// errNotAsked matches a step whose time was up before the kernel was asked: the
+// id is as it was.
+var errNotAsked = errors.New("not asked")
+
+type unasked struct{ *TimeoutError }
+
+func (u *unasked) Is(target error) bool { return target == errNotAsked }
+
+func (u *unasked) Unwrap() error { return u.TimeoutError }
 
 func (id *ID) timedOut(ctx context.Context, phase string, began time.Time) *TimeoutError {
 	return &TimeoutError{Phase: phase, After: time.Since(began), cause: ctx.Err()}

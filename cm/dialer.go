@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"syscall"
+	"time"
 
 	"github.com/railbind/railbind/cm/policy"
 	"github.com/railbind/railbind/ibv"
@@ -70,8 +72,8 @@ func (d *Dialer) Dial(ctx context.Context, address string) (*Conn, error) {
 		}
 	}
 	var errs []error
-	for _, a := range addrs {
-		c, err := d.DialAddr(ctx, a)
+	for i, a := range addrs {
+		c, err := d.dialShare(ctx, a, len(addrs)-i)
 		if err == nil {
 			return c, nil
 		}
@@ -84,6 +86,17 @@ func (d *Dialer) Dial(ctx context.Context, address string) (*Conn, error) {
 		return nil, errs[0]
 	}
 	return nil, &OpError{Op: op, Local: d.LocalAddr, Device: d.LocalDevice, Err: fmt.Errorf("%s: %w", address, errors.Join(errs...))}
+}
+
+// dialShare is DialAddr within this address's share of the time: a silent one must
+// leave some to those behind it.
+func (d *Dialer) dialShare(ctx context.Context, a netip.AddrPort, left int) (*Conn, error) {
+	if end, ok := ctx.Deadline(); ok && left > 1 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(left))
+		defer cancel()
+	}
+	return d.DialAddr(ctx, a)
 }
 
 func lookup(ctx context.Context, address string) ([]netip.AddrPort, error) {
@@ -165,6 +178,9 @@ func (d *Dialer) resolve(ctx context.Context, dst netip.AddrPort) (*ID, error) {
 	}
 	err = id.ResolveAddr(ctx, src, dst)
 	if err == nil {
+		err = d.keptDevice(id, src, dst)
+	}
+	if err == nil {
 		err = id.ResolveRoute(ctx)
 	}
 	if err != nil {
@@ -172,6 +188,20 @@ func (d *Dialer) resolve(ctx context.Context, dst netip.AddrPort) (*ID, error) {
 		return nil, err
 	}
 	return id, nil
+}
+
+// keptDevice wants the address that was picked for LocalDevice to be there still:
+// an address can move from one device to another at any time.
+func (d *Dialer) keptDevice(id *ID, src, dst netip.AddrPort) error {
+	b := id.Binding()
+	if d.LocalDevice == "" || b.Device == d.LocalDevice || b.Netdev == d.LocalDevice {
+		return nil
+	}
+	return id.refuse("dial", src, dst, &policy.Error{
+		Op: "dial", Sentinel: ErrBindingLost, Errno: syscall.EADDRNOTAVAIL, Src: src, Dst: dst, Binding: b,
+		Reason: fmt.Sprintf("%s was an address of %s and has moved to %s on %s", src.Addr(), d.LocalDevice, b.Device, b.Netdev),
+		Remedy: "dial again: another address of " + d.LocalDevice + " may fit",
+	})
 }
 
 // source is the address that the dialer binds, or none.

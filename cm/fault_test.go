@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/railbind/railbind/cm/policy"
 	"github.com/railbind/railbind/ibv"
 )
 
@@ -232,4 +233,105 @@ func TestPairRequestGivenUp(t *testing.T) {
 		require.NoError(t, c.Close())
 	}
 	require.ErrorIs(t, err, ErrDisconnected)
+}
+
+// A peer that vanishes without a word, as a host does that loses power, is
+// noticed by the first request that it does not acknowledge.
+func TestPairPeerVanished(t *testing.T) {
+	needTopo(t, "pair")
+	var pd *ibv.PD
+	var cq *ibv.CQ
+	t.Cleanup(func() { // after the connections
+		require.NoError(t, cq.Close())
+		require.NoError(t, pd.Close())
+	})
+	client, server := pairUp(t, home, Dialer{LocalAddr: ap(home), Options: Options{AckTimeout: 14}}, AcceptConfig{Resources: func(c *ibv.Context) (r Resources, err error) {
+		if pd, err = c.AllocPD(); err != nil {
+			return r, err
+		}
+		cq, err = c.CreateCQ(ibv.CQConfig{Size: 8})
+		return Resources{PD: pd, QP: ibv.QPConfig{SendCQ: cq, RecvCQ: cq, MaxSend: 1, MaxRecv: 1}}, err
+	}})
+	require.NoError(t, server.QP().Modify(ibv.QPAttr{State: ibv.QPReset}, ibv.AttrState)) // deaf from here on
+	err := client.Send(within(t, time.Minute), []byte("railbind"))
+	require.ErrorIs(t, err, ErrDisconnected)
+	require.ErrorIs(t, err, ibv.WCRetryExcErr)
+}
+
+// Closing the queue pair of a connection ends it, on both sides.
+func TestPairCloseQPOfConn(t *testing.T) {
+	needTopo(t, "pair")
+	client, server := pairUp(t, home, Dialer{LocalAddr: ap(home)}, AcceptConfig{})
+	ctx := within(t, time.Minute)
+	require.NoError(t, client.QP().Close())
+	_, err := server.Recv(ctx, make([]byte, 10))
+	require.ErrorIs(t, err, ErrDisconnected)
+	_, err = client.Recv(ctx, make([]byte, 10))
+	require.ErrorIs(t, err, ErrDisconnected)
+	require.Equal(t, StateDisconnected, client.ID().State())
+}
+
+// However Close meets a resolve, a closed id stays closed, and its channel with
+// nothing else on it can be closed at once.
+func TestPairCloseMeetsResolve(t *testing.T) {
+	needTopo(t, "pair")
+	ctx := within(t, 2*time.Minute)
+	for i := range 100 {
+		ch, err := NewEventChannel()
+		require.NoError(t, err)
+		id, err := NewID(IDConfig{Channel: ch})
+		require.NoError(t, err)
+		require.NoError(t, id.Bind(ap(home)))
+		done := make(chan error, 1)
+		go func() { done <- id.ResolveAddr(ctx, ap(""), ap("10.1.0.77:1")) }()
+		time.Sleep(time.Duration(i%25) * time.Millisecond / 2) // anywhere in the step
+		require.NoError(t, id.Close())
+		require.NoError(t, ch.Close())
+		require.ErrorIs(t, <-done, ErrClosed)
+		require.Equal(t, StateDestroyed, id.State())
+		require.Equal(t, policy.BoundDevice, id.Binding().State)
+		require.ErrorIs(t, id.Bind(ap(home)), ErrClosed)
+	}
+}
+
+// A context that is over before a step leaves the id as it was.
+func TestPairContextOver(t *testing.T) {
+	needTopo(t, "pair")
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	id := newTestID(t, IDConfig{})
+	calls := resolveCalls.Load()
+	err := id.ResolveAddr(ctx, ap(""), ap("10.1.0.2:1"))
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotContains(t, err.Error(), "neighbour")
+	require.Equal(t, calls, resolveCalls.Load())
+	require.Equal(t, StateIdle, id.State())
+	require.Equal(t, policy.Unbound, id.Binding().State)
+	live := within(t, time.Minute)
+	require.NoError(t, id.ResolveAddr(live, ap(""), ap("10.1.0.2:1")))
+	require.ErrorIs(t, id.ResolveRoute(ctx), context.Canceled)
+	require.NoError(t, id.ResolveRoute(live))
+}
+
+// The address that was picked for a device has moved before the id was bound.
+func TestPairLocalDeviceMoved(t *testing.T) {
+	needTopo(t, "pair")
+	id := newTestID(t, IDConfig{})
+	require.NoError(t, id.Bind(ap("10.2.0.1:0")))
+	for _, kept := range []string{"", "b0", dev("rxe1")} {
+		require.NoError(t, (&Dialer{LocalDevice: kept}).keptDevice(id, ap("10.2.0.1:0"), ap("10.2.0.2:1")))
+	}
+	err := (&Dialer{LocalDevice: dev("rxe0")}).keptDevice(id, ap("10.2.0.1:0"), ap("10.2.0.2:1"))
+	require.ErrorIs(t, err, ErrBindingLost)
+	require.ErrorContains(t, err, dev("rxe1")+" on b0")
+}
+
+// A rule for UDP, as the host's sockets may have, is none for RDMA.
+func TestPairProtocolRule(t *testing.T) {
+	needTopo(t, "pair")
+	ip(t, "route add unreachable 10.1.0.0/24 table 55", "route flush table 55")
+	ip(t, "rule add pref 90 ipproto udp lookup 55", "rule del pref 90")
+	id := newTestID(t, IDConfig{})
+	require.NoError(t, id.ResolveAddr(within(t, time.Minute), ap(""), ap("10.1.0.2:1")))
+	require.Equal(t, dev("rxe0"), id.Binding().Device)
 }

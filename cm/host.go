@@ -55,11 +55,10 @@ func acquireHost() (*host, error) {
 }
 
 // retain adds a reference for a child of an id that has one.
-func (h *host) retain() *host {
+func (h *host) retain() {
 	hosts.mu.Lock()
 	defer hosts.mu.Unlock()
 	h.refs++
-	return h
 }
 
 func (h *host) release() {

@@ -82,6 +82,7 @@ type ID struct {
 	qp       *ibv.QP
 	fault    bool           // the QP is known to be in error
 	cause    error          // of Poisoned and Removed
+	landed   time.Time      // when the request behind a child came
 	pending  chan cgo.Event // where a waiting step gets its event
 	requests *requestQueue  // of a listener
 	request  *cgo.Event     // the CONNECT_REQUEST behind a child
@@ -92,7 +93,7 @@ type ID struct {
 	overErr  error
 	closed   chan struct{} // closed when Close is done
 	closing  bool
-	acks     sync.WaitGroup // what tells the peer of the end in the background
+	acks     sync.WaitGroup // what Close waits for: telling the peer of the end, and a scratch id
 }
 
 // NewID makes an id in the network namespace of the calling goroutine's OS
@@ -343,9 +344,7 @@ func (id *ID) poison(op string, err error) error {
 	id.refused(err)
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	switch id.state {
-	case StateDestroyed, StateRemoved, StateDisconnected:
-	default:
+	if id.overErr == nil {
 		id.state, id.cause = StatePoisoned, err
 		if id.binding.State != policy.BoundDevice || errors.Is(err, ErrDeviceSplit) {
 			id.binding = Binding{State: policy.BoundUnknown, Addr: id.binding.Addr, Since: time.Now()}

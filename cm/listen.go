@@ -3,6 +3,7 @@ package cm
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/railbind/railbind/cgo"
 	"github.com/railbind/railbind/cm/policy"
@@ -84,8 +85,10 @@ func (id *ID) GetRequest(ctx context.Context) (*ID, error) {
 			return nil, id.fail(op, err)
 		}
 		if err := child.inspect(id.Binding()); err != nil {
-			q.refuse(err)
-			child.refused(err)
+			if policy.SentinelName(err) != "" {
+				q.refuse(err)
+				child.refused(err)
+			}
 			child.Close() // destroying it rejects the peer
 			continue
 		}
@@ -122,13 +125,18 @@ func (c *EventChannel) adopt(listener *ID, ev *cgo.Event) *ID {
 		return nil
 	}
 	listener.mu.Lock()
-	q, closing := listener.requests, listener.closing
+	q := listener.requests
+	ok := q != nil && !listener.closing && q.reserve()
+	if ok {
+		listener.host.retain() // while the listener still does
+	}
 	listener.mu.Unlock()
-	if q == nil || closing || !q.reserve() {
+	if !ok {
 		return nil
 	}
-	child := newID(c, listener.host.retain(), listener.cfg)
+	child := newID(c, listener.host, listener.cfg)
 	child.h = ev.NewID
+	child.landed = time.Now()
 	child.state = StateRequested
 	child.info = ev.Info
 	child.request = ev
@@ -171,6 +179,7 @@ func (id *ID) inspect(listener Binding) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	id.bound(b)
+	id.binding.Since = id.landed
 	id.info.Local = b.Addr // with its zone, which the kernel leaves out
 	if zone := b.Addr.Addr().Zone(); zone != "" {
 		id.info.Peer = withZone(info.Peer, zone)

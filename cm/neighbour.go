@@ -69,6 +69,14 @@ func neighbourIsCold(h *host, d Decision, dst netip.Addr) bool {
 // probe resolves to on a scratch id within slice; ok means that the neighbour
 // answered.
 func (id *ID) probe(ctx context.Context, to netip.AddrPort, slice time.Duration) (ok bool, err error) {
+	id.mu.Lock()
+	if id.closing {
+		id.mu.Unlock()
+		return false, ErrClosed
+	}
+	id.acks.Add(1) // whoever closes the id waits for its scratch id
+	id.mu.Unlock()
+	defer id.acks.Done()
 	s, err := id.scratch()
 	if err != nil {
 		return false, nil // the real resolve will tell

@@ -155,8 +155,11 @@ func TestPairBindingOnRecord(t *testing.T) {
 			_, err := (&Dialer{LocalAddr: ap(home)}).DialAddr(ctx, netip.AddrPortFrom(to, l.Addr().Port()))
 			done <- err
 		}()
+		require.Eventually(t, func() bool { return len(l.ID().requests.ch) == 1 }, time.Minute, time.Millisecond)
+		waiting := time.Now()
 		r, err := l.Accept(ctx)
 		require.NoError(t, err)
+		require.True(t, r.Binding().Since.Before(waiting), "it landed before it was taken")
 		require.Equal(t, state, l.Binding().State)
 		want(r.ID(), policy.BoundDevice, dev("rxe0"))
 		require.Equal(t, "a0", r.Binding().Netdev)

@@ -9,7 +9,7 @@ import (
 
 // CreateQP makes the id's queue pair on the id's device, in a PD and with CQs
 // of that device; librdmacm moves it through its states. The id's Close closes
-// it; so may the caller, before.
+// it; so may the caller, before, which ends the connection.
 //
 // Errors: ErrState, ibv.ErrForeignContext where pd belongs to another device or
 // to another opening of the same one (take it from id.Context()).
@@ -77,7 +77,10 @@ func (id *ID) destroyQP(raw cgo.QP) error {
 	defer id.ch.fetch.Unlock()
 	id.h.DestroyQP()
 	id.mu.Lock()
+	defer id.mu.Unlock()
 	id.qp = nil
-	id.mu.Unlock()
+	if id.state == StateConnected {
+		id.hangUp() // a connection without its QP is none, for the peer too
+	}
 	return nil
 }

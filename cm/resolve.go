@@ -36,6 +36,10 @@ func (id *ID) ResolveAddr(ctx context.Context, src, dst netip.AddrPort) error {
 		return err
 	}
 	defer id.step.Unlock()
+	began := time.Now()
+	if ctx.Err() != nil {
+		return id.fail(op, id.timedOut(ctx, op, began))
+	}
 
 	since := id.host.Mark()
 	d := policy.Decide(id.host, policy.Request{
@@ -64,9 +68,14 @@ func (id *ID) ResolveAddr(ctx context.Context, src, dst netip.AddrPort) error {
 	}
 	id.mu.Lock()
 	id.info.Peer = to
-	before := id.state
-	id.state = StateResolving
+	before, over := id.state, id.overErr
+	if over == nil {
+		id.state = StateResolving
+	}
 	id.mu.Unlock()
+	if over != nil { // closed or removed since the step began
+		return id.fail(op, over)
+	}
 
 	ctx, cancel := context.WithTimeout(ctx, id.cfg.Timeouts.ResolveAddr)
 	defer cancel()
@@ -82,6 +91,13 @@ func (id *ID) ResolveAddr(ctx context.Context, src, dst netip.AddrPort) error {
 		err = eventError(&ev, cgo.EventAddrResolved)
 	}
 	id.at("address resolved")
+	if late := (*TimeoutError)(nil); errors.As(err, &late) {
+		late.After = time.Since(began)
+	}
+	if errors.Is(err, errNotAsked) {
+		id.restore(before)
+		return id.fail(op, explainResolve(d, to, err))
+	}
 	if err != nil {
 		return id.poison(op, id.explain(d, since, explainResolve(d, to, err)))
 	}
@@ -97,8 +113,11 @@ func (id *ID) ResolveAddr(ctx context.Context, src, dst netip.AddrPort) error {
 		return id.poison(op, err)
 	}
 	id.setBinding(d.Binding)
+	if err := id.advance(op, StateResolving, StateAddrResolved); err != nil {
+		return err
+	}
 	id.accepted(d)
-	return id.advance(op, StateResolving, StateAddrResolved)
+	return nil
 }
 
 // ResolveRoute finds the path to the resolved address and checks that it leaves
@@ -111,6 +130,9 @@ func (id *ID) ResolveRoute(ctx context.Context) error {
 		return err
 	}
 	defer id.step.Unlock()
+	if ctx.Err() != nil {
+		return id.fail(op, id.timedOut(ctx, op, time.Now()))
+	}
 	since := id.host.Mark()
 	id.at("before the route")
 	ev, err := id.await(ctx, op, id.cfg.Timeouts.ResolveRoute, func(h cgo.ID, left time.Duration) error {

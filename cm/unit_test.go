@@ -106,10 +106,10 @@ func TestSlotsTellOldIDsFromNew(t *testing.T) {
 
 func TestConnParamDefaults(t *testing.T) {
 	attr := ibv.DeviceAttr{MaxQPReadAtomic: 128, MaxQPInitReadAtomic: 8}
-	require.Equal(t, cgo.ConnParam{ResponderResources: 16, InitiatorDepth: 8, RetryCount: 7, RNRRetryCount: 7},
+	require.Equal(t, cgo.ConnParam{ResponderResources: 16, InitiatorDepth: 8, RetryCount: 6, RNRRetryCount: 7},
 		ConnParam{}.resolve(attr, nil))
 	require.Equal(t, cgo.ConnParam{}, ConnParam{ResponderResources: None, InitiatorDepth: None, RetryCount: None, RNRRetryCount: None}.resolve(attr, nil))
-	require.Equal(t, cgo.ConnParam{ResponderResources: 2, InitiatorDepth: 1, RetryCount: 7, RNRRetryCount: 7},
+	require.Equal(t, cgo.ConnParam{ResponderResources: 2, InitiatorDepth: 1, RetryCount: 6, RNRRetryCount: 7},
 		ConnParam{}.resolve(attr, &cgo.ConnParam{ResponderResources: 2, InitiatorDepth: 1}), "no more than the peer asks for")
 	require.Equal(t, uint8(3), ConnParam{RetryCount: 3}.resolve(attr, nil).RetryCount)
 	require.Equal(t, uint8(7), ConnParam{RetryCount: 9}.resolve(attr, nil).RetryCount)

@@ -321,7 +321,7 @@ type ConnectConfig struct {
 	SL           uint8
 
 	Timeout     uint8 // Default 14: 67 ms until a retry
-	RetryCount  uint8 // 1 to 7. Default 7
+	RetryCount  uint8 // 1 to 7. Default 6: Soft-RoCE takes 7 for ever
 	RNRRetry    uint8 // 1 to 7. Default 7: for ever
 	MinRNRTimer uint8 // 1 to 31. Default 12: 0.64 ms
 }
@@ -374,7 +374,7 @@ func (q *QP) Connect(cfg ConnectConfig) error {
 		SQPSN:       cfg.PSN,
 		MaxRdAtomic: or(cfg.MaxRdAtomic, min(16, lim.dev.MaxQPInitReadAtomic)),
 		Timeout:     or(cfg.Timeout, 14),
-		RetryCount:  or(cfg.RetryCount, 7),
+		RetryCount:  or(cfg.RetryCount, 6),
 		RNRRetry:    or(cfg.RNRRetry, 7),
 	}, AttrState|AttrSQPSN|AttrMaxRdAtomic|AttrTimeout|AttrRetryCount|AttrRNRRetry)
 }

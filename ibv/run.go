@@ -39,7 +39,9 @@ type engine struct {
 // returns how many requests, from the first on, are known to have succeeded;
 // all, unless there is an error:
 //   - the context's. Nothing further is posted, and Run returns once what is
-//     in flight came to its end, which the retries of the queue pair bound.
+//     in flight came to its end. The retries of the queue pair bound that, if
+//     they are bounded: Soft-RoCE takes a RetryCount of 7 for ever,
+//     and QP.ToError or QP.Close ends it then.
 //   - a *WCError, whose ID is the index of the request that failed. Those before it
 //     succeeded; of those after it none did, as far as this side can know, and
 //     none is in flight.

@@ -152,6 +152,33 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
+// The files are the suite's, but for the checkout's, and both can be written to.
+func TestUserSpace(t *testing.T) {
+	for major, suite := range userSpaces {
+		got := guest(t, "-rdma-core", major, "-topo", "none", "--", "sh", "-ec", `
+			ls /usr/lib/x86_64-linux-gnu/libibverbs.so.1.*.`+major+`.*
+			. /etc/os-release
+			echo "$VERSION_CODENAME"
+			pwd
+			touch ci/topo/new /tmp/new
+			modprobe -n rdma_rxe
+			for p in rping ibv_devinfo ib_send_lat ip rdma ping awk; do command -v $p >/dev/null; done
+		`)
+		root, err := filepath.Abs("../..")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.status != 0 || !strings.HasSuffix(got.stdout, "\n"+root+"\n") || suite != "sid" && !strings.Contains(got.stdout, "\n"+suite+"\n") {
+			t.Errorf("%s: %+v", major, got)
+		}
+	}
+	cmd := guestCommand(t, "-rdma-core", "44", "-topo", "bare", "--", "true")
+	cmd.Dir = "/"
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "start it in the checkout") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
 func TestOutFolder(t *testing.T) {
 	dir := t.TempDir()
 	got := guest(t, "-topo", "bare", "-out", dir, "--", "sh", "-c", "echo kept >"+dir+"/file")

@@ -35,6 +35,11 @@ func (h *Handle) Route(q policy.Query) (policy.Route, error) {
 	}
 	binary.NativeEndian.PutUint32(header[8:], flags)
 	attrs := []attr{{unix.RTA_DST, q.Dst.AsSlice()}, attr32(unix.RTA_UID, 0)}
+	if q.Dst.Is4() {
+		// The connection manager looks up without a protocol, which cannot be asked
+		// for; by default IPv4 is asked as for UDP, and meets the rules for that.
+		attrs = append(attrs, attr{unix.RTA_IP_PROTO, []byte{unix.IPPROTO_ICMP}})
+	}
 	if q.Src.IsValid() {
 		header[2] = bits
 		attrs = append(attrs, attr{unix.RTA_SRC, q.Src.AsSlice()})
