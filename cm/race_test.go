@@ -473,6 +473,30 @@ func TestPairRouteThereAndBack(t *testing.T) {
 	}
 }
 
+// The bound netdev's own MTU comes and goes: no split, but it looks like one. The
+// error says both, and a Dialer dials again.
+func TestPairChangesOfMTU(t *testing.T) {
+	needTopo(t, "pair")
+	var mtu netChange
+	for _, c := range netChanges() {
+		if c.name == "MTU" {
+			mtu = c
+		}
+	}
+	ch := &changer{step: "before the route", back: true, c: mtu}
+	d := Dialer{LocalAddr: ap("10.1.0.1:0"), stepHook: ch.at}
+	_, err := d.resolve(within(t, time.Minute), ap("10.1.0.2:7471"))
+	ch.undo()
+	require.NoError(t, ch.err)
+	require.ErrorIs(t, err, ErrDeviceSplit)
+	require.ErrorIs(t, err, ErrChanged)
+	require.ErrorContains(t, err, "link a0 changed")
+	require.True(t, worthRetry(err))
+	id, err := d.resolve(within(t, time.Minute), ap("10.1.0.2:7471"))
+	require.NoError(t, err)
+	require.NoError(t, id.Close())
+}
+
 // The kernel looks the route up once more when the QP is moved, within Connect.
 // Here the peer is another kernel, and the route to it changes around that.
 func TestRailsChanges(t *testing.T) {

@@ -145,13 +145,11 @@ func (id *ID) ResolveRoute(ctx context.Context) error {
 		err = id.setInfo(ev.Info)
 	}
 	id.at("route resolved")
-	if err != nil {
-		err = id.explain(id.Decision(), since, err)
-	} else {
+	if err == nil {
 		err = policy.CheckRouted(id.host, id.Decision(), id.kernelView(ev.Info))
 	}
 	if err != nil {
-		return id.poison(op, err)
+		return id.poison(op, id.explain(id.Decision(), since, err))
 	}
 	return id.advance(op, StateAddrResolved, StateRouteResolved)
 }
@@ -225,10 +223,11 @@ func explainResolve(d Decision, to netip.AddrPort, err error) error {
 }
 
 // explain adds to a failed step's error what has changed since the mark, and
-// what the rule says now.
+// what the rule says now. A refusal says so itself, but for the split that an MTU
+// shows: the MTU may have come and gone.
 func (id *ID) explain(d Decision, since route.Mark, err error) error {
 	var refusal *PolicyError
-	if errors.As(err, &refusal) || errors.Is(err, ErrClosed) {
+	if errors.As(err, &refusal) && !errors.Is(err, ErrDeviceSplit) || errors.Is(err, ErrClosed) {
 		return err
 	}
 	if why := policy.Explain(id.host, d, id.host.Since(since)); why != nil {
