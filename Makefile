@@ -9,7 +9,7 @@ LINT    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
 export GOFLAGS ?= -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test unit guest-test matrix oracle race asan cgocheck fuzz lint bench image-test clean packages
+.PHONY: help build demo test unit guest-test matrix oracle changes race asan cgocheck fuzz lint bench image-test clean packages
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,12 @@ oracle: packages ## compare predictions with the kernel: SEED=1 N=2000 KERNEL=6.
 	go test -c -o $(TESTS)/oracle.test ./cm/internal/oracle
 	@RAILBIND_ORACLE_SEED=$(SEED) RAILBIND_ORACLE_N=$(N) RAILBIND_ORACLE_FIRST=$(FIRST) \
 		ci/guest -kernel $(KERNEL) -topo oracle -timeout 1h -- $(TESTS)/oracle.test -test.run '^TestOracle$$' -test.v -test.timeout 1h
+
+changes: packages ## change the network between the steps of a connection: SEED=1 N=1000 KERNEL=6.1
+	@mkdir -p $(TESTS)
+	go test -c -o $(TESTS)/changes.test ./cm
+	@RAILBIND_CHANGES_SEED=$(SEED) RAILBIND_CHANGES_N=$(N) \
+		ci/guest -kernel $(KERNEL) -topo pair -timeout 1h -- $(TESTS)/changes.test -test.run '^TestPairChanges$$' -test.v -test.timeout 1h
 
 matrix: build ## run the tests on all kernels, transports, rdma-cores (MATRIX='6.1 siw 44': some)
 	@ci/matrix $(MATRIX)

@@ -679,7 +679,23 @@ int rb_run_start(uintptr_t run)
 	else if (q->send.ok + q->send.errs < rb_get(&q->sq_signaled))
 		e = -EBUSY;
 	unlock(&c->lock);
+	r->start = rb_get(&q->sq_posted);
 	return e;
+}
+
+/* The queue is in error and the last request is flushed, so nothing is on its
+ * way: the accounts, which count completions, cannot know that of requests that
+ * were to complete in silence. Not where somebody else has posted as well. */
+static void run_settle(struct rb_run *r)
+{
+	struct rb_qp *q = r->batch->qp;
+
+	lock(&q->sq_lock);
+	if (q->sq_posted == r->start + r->posted) {
+		q->log_tail = q->log_head;
+		q->sq_retired = q->sq_posted;
+	}
+	unlock(&q->sq_lock);
 }
 
 static void run_post(struct rb_run *r)
@@ -761,8 +777,11 @@ int rb_run_step(uintptr_t run, uint64_t spin_ns, int arm)
 			idle = 0;
 			armed = 0;
 		}
-		if (r->status ? r->drained : r->done == r->end && (r->stop || r->posted == r->n))
+		if (r->status ? r->drained : r->done == r->end && (r->stop || r->posted == r->n)) {
+			if (r->status)
+				run_settle(r);
 			return 0;
+		}
 		if (unlikely(!n)) {
 			/* Nothing comes for a queue pair that is closed. */
 			if (rb_get(&q->sq_closed))

@@ -62,6 +62,7 @@ struct rb_run {
 	struct ibv_send_wr *wrs;
 	uint64_t refused; /* rb_posted of a post that failed */
 	uint64_t failed;  /* index of the first request that completed in error */
+	uint64_t start;   /* position of the first request on the send queue */
 	uint32_t n;
 	uint32_t window; /* most requests in flight */
 	uint32_t chunk;  /* requests of each post */

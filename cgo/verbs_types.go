@@ -192,6 +192,7 @@ type Run struct {
 	Batch, WRs  uintptr
 	Refused     uint64 // of a post that failed; see RunRefused
 	Failed      uint64 // index of the first request that completed in error
+	At          uint64 // position of the first request on the send queue
 	N           uint32
 	Window      uint32 // most requests in flight
 	Chunk       uint32 // requests of each post

@@ -78,8 +78,12 @@ func explainBind(h policy.Host, addr netip.AddrPort, err error) error {
 	if !errors.Is(err, syscall.ENODEV) && !errors.Is(err, syscall.EADDRNOTAVAIL) {
 		return err
 	}
-	if _, why := policy.ResolveBinding(h, addr); why != nil && !errors.Is(why, ErrLookup) {
-		return fmt.Errorf("%w (the kernel said: %w)", why, err)
+	_, why := policy.ResolveBinding(h, addr)
+	switch {
+	case errors.Is(why, ErrLookup):
+		return err
+	case why == nil: // a GID table follows the addresses a moment later
+		why = fmt.Errorf("%w: %s has only just come to its RDMA device; try again on a new id", ErrChanged, addr.Addr())
 	}
-	return err
+	return fmt.Errorf("%w (the kernel said: %w)", why, err)
 }

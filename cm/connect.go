@@ -97,8 +97,16 @@ func (id *ID) prepare(p ConnParam, asked *cgo.ConnParam, most int) (cgo.ConnPara
 // establish runs the last step of either end and checks where the connection
 // came to be. One that was established and has ended since is no error of this
 // step: what the peer sent before it went is there to be received.
+//
+// The kernel looks the route up once more, when librdmacm moves the QP within
+// this step: so the policy is asked before and after it.
 func (id *ID) establish(ctx context.Context, op string, start func(h cgo.ID, qp *ibv.QP) error) error {
-	qp := id.QP()
+	qp, since := id.QP(), id.host.Mark()
+	id.at("before " + op)
+	if err := policy.CheckPath(id.host, id.Decision()); err != nil {
+		return id.poison(op, err)
+	}
+	id.at("path checked")
 	ev, err := id.await(ctx, op, id.cfg.Timeouts.Connect, func(h cgo.ID, _ time.Duration) error {
 		if id.QP() != qp || qp == nil { // closed since; it cannot be from here on
 			return fmt.Errorf("%w: the id's queue pair was closed meanwhile", ErrState)
@@ -108,10 +116,15 @@ func (id *ID) establish(ctx context.Context, op string, start func(h cgo.ID, qp 
 	if err == nil {
 		err = eventError(&ev, cgo.EventEstablished)
 	}
+	id.at("established")
 	if err == nil {
 		err = id.checkEstablished(qp, ev.Info)
 	}
+	if err == nil {
+		err = policy.CheckUnchanged(id.Decision(), id.host.Since(since))
+	}
 	if err != nil {
+		err = id.explain(id.Decision(), since, err)
 		qp.Track(ibv.QPErr, 0, 0)
 		return id.poison(op, err)
 	}

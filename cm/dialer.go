@@ -40,11 +40,14 @@ type Dialer struct {
 	Resources func(*ibv.Context) (Resources, error)
 	Channel   *EventChannel // nil: one that the process shares
 	Logger    *slog.Logger  // see IDConfig
+
+	stepHook func(step string) // see IDConfig
 }
 
-// staleTries is how often a dial is repeated that the peer refused because it
-// still remembers the QP number of an older connection.
-const staleTries = 3
+// tries is how often a dial is made that the peer refuses because it still
+// remembers the QP number of an older connection, or during which the routing
+// changed so that nothing can be promised.
+const tries = 3
 
 // Dial connects to "host:port". A name is looked up by Go's resolver; of its
 // addresses those of the local address's family are tried in turn.
@@ -123,10 +126,15 @@ func lookup(ctx context.Context, address string) ([]netip.AddrPort, error) {
 func (d *Dialer) DialAddr(ctx context.Context, dst netip.AddrPort) (*Conn, error) {
 	for try := 1; ; try++ {
 		c, err := d.dialOnce(ctx, dst)
-		if err == nil || try == staleTries || !errors.Is(err, ErrStale) {
+		if err == nil || try == tries || ctx.Err() != nil || !worthRetry(err) {
 			return c, err
 		}
 	}
+}
+
+func worthRetry(err error) bool {
+	var e *OpError
+	return errors.Is(err, ErrStale) || errors.Is(err, ErrChanged) && errors.As(err, &e) && !e.Timeout()
 }
 
 // dialOnce runs all steps on an id of its own.
@@ -157,6 +165,7 @@ func (d *Dialer) resolve(ctx context.Context, dst netip.AddrPort) (*ID, error) {
 		Timeouts:           d.Timeouts,
 		Options:            d.Options,
 		Logger:             d.Logger,
+		stepHook:           d.stepHook,
 	})
 	if err != nil {
 		return nil, &OpError{Op: "dial", Remote: dst, Err: err}

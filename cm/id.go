@@ -33,6 +33,8 @@ type IDConfig struct {
 	// Decision as an attribute: accepted at level Info, refused at Warn, and what
 	// the kernel did against the rule at Error. nil: none. See also ReadCounters.
 	Logger *slog.Logger
+
+	stepHook func(step string) // tests change the network between the steps
 }
 
 // Timeouts bound the steps, also where the context has no deadline; the
@@ -316,6 +318,13 @@ func stateList(states []State) string {
 		s += st.String()
 	}
 	return s
+}
+
+// at tells a test that the id has come to a step.
+func (id *ID) at(step string) {
+	if id.cfg.stepHook != nil {
+		id.cfg.stepHook(step)
+	}
 }
 
 // call runs f on the C id, which cannot be destroyed meanwhile.

@@ -170,6 +170,7 @@ func (id *ID) inspect(listener Binding) error {
 		return err
 	}
 	id.setDecision(Decision{
+		Request: policy.Request{Dst: info.Peer},
 		Policy:  id.cfg.Policy,
 		Verdict: policy.Accepted,
 		Reason:  "the connection request landed here",

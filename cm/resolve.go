@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/railbind/railbind/cgo"
+	"github.com/railbind/railbind/cm/internal/route"
 	"github.com/railbind/railbind/cm/policy"
 )
 
@@ -40,6 +41,7 @@ func (id *ID) ResolveAddr(ctx context.Context, src, dst netip.AddrPort) error {
 		return id.fail(op, id.timedOut(ctx, op, began))
 	}
 
+	since := id.host.Mark()
 	d := policy.Decide(id.host, policy.Request{
 		Policy:             id.cfg.Policy,
 		Binding:            id.Binding(),
@@ -53,6 +55,7 @@ func (id *ID) ResolveAddr(ctx context.Context, src, dst netip.AddrPort) error {
 	if d.Err != nil {
 		return id.refuse(op, src, dst, d.Err)
 	}
+	id.at("decided")
 	if d.Bind {
 		if err := id.bind(src); err != nil {
 			return err
@@ -87,6 +90,7 @@ func (id *ID) ResolveAddr(ctx context.Context, src, dst netip.AddrPort) error {
 	if err == nil {
 		err = eventError(&ev, cgo.EventAddrResolved)
 	}
+	id.at("address resolved")
 	if late := (*TimeoutError)(nil); errors.As(err, &late) {
 		late.After = time.Since(began)
 	}
@@ -95,12 +99,15 @@ func (id *ID) ResolveAddr(ctx context.Context, src, dst netip.AddrPort) error {
 		return id.fail(op, explainResolve(d, to, err))
 	}
 	if err != nil {
-		return id.poison(op, explainResolve(d, to, err))
+		return id.poison(op, id.explain(d, since, explainResolve(d, to, err)))
 	}
 	if err := id.setInfo(ev.Info); err != nil {
 		return id.poison(op, err)
 	}
 	d, err = policy.CheckResolved(id.host, d, id.kernelView(ev.Info))
+	if err == nil && d.Policy != FollowRoute { // which is where the kernel says it is
+		err = policy.CheckUnchanged(d, id.host.Since(since))
+	}
 	id.setDecision(d)
 	if err != nil {
 		return id.poison(op, err)
@@ -126,6 +133,8 @@ func (id *ID) ResolveRoute(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return id.fail(op, id.timedOut(ctx, op, time.Now()))
 	}
+	since := id.host.Mark()
+	id.at("before the route")
 	ev, err := id.await(ctx, op, id.cfg.Timeouts.ResolveRoute, func(h cgo.ID, left time.Duration) error {
 		return h.ResolveRoute(millis(left))
 	})
@@ -135,11 +144,12 @@ func (id *ID) ResolveRoute(ctx context.Context) error {
 	if err == nil {
 		err = id.setInfo(ev.Info)
 	}
+	id.at("route resolved")
 	if err == nil {
 		err = policy.CheckRouted(id.host, id.Decision(), id.kernelView(ev.Info))
 	}
 	if err != nil {
-		return id.poison(op, err)
+		return id.poison(op, id.explain(id.Decision(), since, err))
 	}
 	return id.advance(op, StateAddrResolved, StateRouteResolved)
 }
@@ -210,6 +220,20 @@ func explainResolve(d Decision, to netip.AddrPort, err error) error {
 	}
 	return fmt.Errorf("%w; bound to %s (ifindex %d): no route to %s leads through it, so the kernel assumed the address to be on that link, and nobody answered there; if it is behind a gateway, add a route through %s (ip route add %s via GATEWAY dev %s)",
 		err, d.Binding.Netdev, d.Binding.Ifindex, to.Addr(), d.Binding.Netdev, to.Addr(), d.Binding.Netdev)
+}
+
+// explain adds to a failed step's error what has changed since the mark, and
+// what the rule says now. A refusal says so itself, but for the split that an MTU
+// shows: the MTU may have come and gone.
+func (id *ID) explain(d Decision, since route.Mark, err error) error {
+	var refusal *PolicyError
+	if errors.As(err, &refusal) && !errors.Is(err, ErrDeviceSplit) || errors.Is(err, ErrClosed) {
+		return err
+	}
+	if why := policy.Explain(id.host, d, id.host.Since(since)); why != nil {
+		return fmt.Errorf("%w; %w", err, why)
+	}
+	return err
 }
 
 // millis is a timeout as librdmacm takes it: at least 1 ms.

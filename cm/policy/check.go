@@ -213,7 +213,7 @@ func CheckRouted(h Host, d Decision, got Kernel) error {
 		}
 		// The MTU may have been changed since the decision: both are its own.
 		if got.PathMTU != PathMTU(b.MTU) && got.PathMTU != PathMTU(now.MTU) {
-			return split("the path MTU is %d, and %s with MTU %d gives %d: the path uses another network device",
+			return split("the path MTU is %d, and %s with MTU %d gives %d: the path uses another network device, unless that MTU changed meanwhile",
 				got.PathMTU, now.Name, now.MTU, PathMTU(now.MTU))
 		}
 		return nil
