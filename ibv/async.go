@@ -216,28 +216,17 @@ func (a *asyncEvents) close() {
 	_ = file.Close() // waits for a read's callback, which takes mu
 }
 
-// addQP makes a queue pair findable by its handle, until it is removed, which
-// must be before it is destroyed: the handle may be used again then.
-func (a *asyncEvents) addQP(q *QP) {
+// know makes an object findable by its handle in one of a's tables, until it is
+// forgotten, which must be before it is destroyed: the handle may be used again
+// then.
+func know[H comparable, T any](a *asyncEvents, open map[H]weak.Pointer[T], handle H, object *T) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.qps[q.h] = weak.Make(q)
+	open[handle] = weak.Make(object)
 }
 
-func (a *asyncEvents) removeQP(q *QP) {
+func forget[H comparable, T any](a *asyncEvents, open map[H]weak.Pointer[T], handle H) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.qps, q.h)
-}
-
-func (a *asyncEvents) addCQ(c *CQ) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.cqs[c.h] = weak.Make(c)
-}
-
-func (a *asyncEvents) removeCQ(c *CQ) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.cqs, c.h)
+	delete(open, handle)
 }

@@ -108,7 +108,7 @@ func (c *CQ) finish(h cgo.CQ, destroy func() error, parents ...*node) error {
 	c.node = newNode(fmt.Sprintf("CQ of %d on %s", c.size, c.ctx.name), rec, parents...)
 	c.errClosed = &Error{Op: "poll", Object: c.node.name, Kind: ErrClosed}
 	c.errFailed = &Error{Op: "poll", Object: c.node.name, Kind: ErrCQFailed}
-	c.ctx.async.addCQ(c)
+	know(c.ctx.async, c.ctx.async.cqs, h, c)
 	return nil
 }
 
@@ -133,9 +133,10 @@ func (c *CQ) Size() int {
 func (c *CQ) Close() error {
 	return c.life().close(func() error {
 		c.rec.Shut()
-		c.ctx.async.removeCQ(c)
+		async := c.ctx.async
+		forget(async, async.cqs, c.h)
 		if err := c.destroy(); err != nil {
-			c.ctx.async.addCQ(c)
+			know(async, async.cqs, c.h, c)
 			c.rec.Reopen()
 			return fail("destroy CQ", c.node.name, err)
 		}

@@ -142,7 +142,7 @@ func NewQP(ctx *Context, pd *PD, cfg QPConfig, create func(cgo.PD, *cgo.QPInitAt
 	}
 	q.maxMsg.Store(lim.maxMsg)
 	q.node = newNode(fmt.Sprintf("QP %d on %s", q.num, ctx.name), rec, parents...)
-	ctx.async.addQP(q)
+	know(ctx.async, ctx.async.qps, h, q)
 	return watch(q, q.node), nil
 }
 
@@ -189,9 +189,10 @@ func createError(op, object string, a *cgo.QPInitAttr, lim *limits, err error) e
 func (q *QP) Close() error {
 	return q.life().close(func() error {
 		q.rec.Shut()
-		q.pd.ctx.async.removeQP(q)
+		async := q.pd.ctx.async
+		forget(async, async.qps, q.h)
 		if err := q.destroy(); err != nil {
-			q.pd.ctx.async.addQP(q)
+			know(async, async.qps, q.h, q)
 			return errors.Join(fail("destroy QP", q.node.name, err), q.rec.Reopen())
 		}
 		q.rec.Gone()
