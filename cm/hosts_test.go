@@ -4,6 +4,7 @@ package cm
 
 import (
 	"net/netip"
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -566,7 +567,14 @@ func TestHostsBondFailover(t *testing.T) {
 	accepted("rxe4@bond0").check(t, bound, err, 1)
 	loopData(t, "10.5.0.1", "rxe4@bond0")
 
+	// The bond looks at its legs now and then: until it has seen, it knows its
+	// neighbours and keeps answering for them.
 	ips(t, "", "link set e0 down")
+	require.Eventually(t, func() bool {
+		carrier, err := os.ReadFile("/sys/class/net/bond0/carrier")
+		return err == nil && string(carrier) == "0\n"
+	}, 20*time.Second, time.Millisecond, "bond0 keeps its carrier")
+	ips(t, "", "neigh flush dev bond0")
 	id := newTestID(t, IDConfig{Timeouts: Timeouts{ResolveAddr: 300 * time.Millisecond}})
 	require.NoError(t, id.Bind(ap("10.5.0.1:0")))
 	calls := resolveCalls.Load()
