@@ -1,4 +1,5 @@
 #include "rb_verbs.h"
+#include "rb_result.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -6,29 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-/* The three styles of failure, folded into a negative errno: NULL with errno,
- * -1 with errno, and the errno itself as result. */
-static int rb_errno(void)
-{
-	return errno > 0 ? -errno : -EIO;
-}
-
-static int rb_ret(int r)
-{
-	if (r == 0)
-		return 0;
-	return r > 0 ? -r : rb_errno();
-}
-
-#define RB_RESULT(type, call)                              \
-	({                                                 \
-		struct type r_ = { 0 };                    \
-		errno = 0;                                 \
-		r_.p = (call);                             \
-		r_.err = r_.p ? 0 : rb_errno();            \
-		r_;                                        \
-	})
 
 /* Copies what Go wants of the list and frees it: the entries are valid only as
  * long as the list. Returns how many devices there are, also beyond cap. */
