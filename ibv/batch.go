@@ -23,7 +23,7 @@ type BatchConfig struct {
 // prepared once and posted in one crossing as often as one likes. The memory
 // needs no Close: the device never looks at it after a post returned.
 type batch struct {
-	q    *QP
+	q    *poster
 	mem  *cgo.Memory
 	hdr  *cgo.Batch
 	sges []cgo.SGE
@@ -58,7 +58,7 @@ type batchUse struct {
 }
 
 // init carves the batch's C memory: header, requests, SGEs, uses, inline data.
-func (b *batch) init(q *QP, cfg BatchConfig, wrSize uintptr) (wrs, inline unsafe.Pointer, err error) {
+func (b *batch) init(q *poster, cfg BatchConfig, wrSize uintptr) (wrs, inline unsafe.Pointer, err error) {
 	const line = 64
 	b.q, b.n, b.per = q, cfg.Requests, cfg.SGEs
 	sges := cfg.Requests * cfg.SGEs
@@ -75,7 +75,7 @@ func (b *batch) init(q *QP, cfg BatchConfig, wrSize uintptr) (wrs, inline unsafe
 	b.sges = unsafe.Slice((*cgo.SGE)(unsafe.Add(base, atSGE)), sges)
 	b.cuse = unsafe.Slice((*cgo.BatchUse)(unsafe.Add(base, atUse)), sges)
 	b.refs = make([]ref, sges)
-	*b.hdr = cgo.Batch{QP: q.rec.Addr(), Uses: uintptr(unsafe.Add(base, atUse))}
+	*b.hdr = cgo.Batch{QP: q.addr, Uses: uintptr(unsafe.Add(base, atUse))}
 	b.first, b.stride = unsafe.Add(base, head), wrSize
 	for i := range b.n {
 		b.head(i).SGList = uintptr(unsafe.Pointer(&b.sges[i*b.per]))
@@ -173,7 +173,10 @@ func (b *batch) bind(op string, i, k int, m *MR) (*batchUse, error) {
 		}
 	}
 	if r == nil {
-		u, err := b.q.use(op, m)
+		if m == nil {
+			return nil, &Error{Op: op, Object: "nil MR", Kind: ErrClosed}
+		}
+		u, err := b.q.use(op, &m.held, m)
 		if err != nil {
 			return nil, err
 		}
@@ -238,6 +241,6 @@ func (b *batch) span(op string, from, n int) error {
 // alive keeps what C was given an address of.
 func (b *batch) alive() {
 	runtime.KeepAlive(b.mem)
-	runtime.KeepAlive(b.q.rec)
+	runtime.KeepAlive(b.q.keep)
 	runtime.KeepAlive(b.used)
 }

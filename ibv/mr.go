@@ -6,36 +6,24 @@ import (
 	"runtime"
 	"syscall"
 	"unsafe"
-
-	"github.com/railbind/railbind/cgo"
 )
 
 // MR is a memory region: memory that the device may use. Safe for concurrent
 // use; what the device and the program do to its bytes is theirs to agree on.
 type MR struct {
-	node    *node
-	pd      *PD
+	held
 	mem     []byte
 	addr    uint64
 	lkey    uint32
 	rkey    uint32
 	access  Access
 	destroy func() error
-
-	uses map[*use]struct{} // guarded by pd.uses; nil once closed
 }
 
 // backing is what a region's memory hangs on.
 type backing struct {
 	mem  []byte
 	free func() error // unpins or unmaps; nil where a Buffer owns the memory
-}
-
-// use is one queue pair's use of one memory region.
-type use struct {
-	mr  *MR
-	qp  *QP
-	rec *cgo.UseRecord
 }
 
 func (m *MR) life() *node {
@@ -121,8 +109,8 @@ func newMR(p *PD, mem []byte, access Access, lkey, rkey uint32, destroy, free fu
 	n := newNode(fmt.Sprintf("MR of %d bytes (lkey %#x) on %s", len(mem), lkey, p.ctx.name),
 		backing{mem, free}, append(parents, p.node)...)
 	return watch(&MR{
-		node: n, pd: p, mem: mem, addr: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))),
-		lkey: lkey, rkey: rkey, access: access, destroy: destroy, uses: make(map[*use]struct{}),
+		held: held{node: n, pd: p, uses: make(map[*use]struct{})}, mem: mem, addr: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))),
+		lkey: lkey, rkey: rkey, access: access, destroy: destroy,
 	}, n)
 }
 
@@ -148,53 +136,14 @@ func registerError(op, object string, mem []byte, err error) error {
 // Implements: int ibv_dereg_mr(struct ibv_mr *mr)
 func (m *MR) Close() error {
 	return m.life().close(func() error {
-		if err := m.retire(); err != nil {
+		if err := m.closeWith("deregister memory", m.destroy); err != nil {
 			return err
 		}
-		if err := m.destroy(); err != nil {
-			m.reopen()
-			return fail("deregister memory", m.node.name, err)
-		}
-		m.pd.uses.Lock()
-		for u := range m.uses {
-			delete(u.qp.uses, m)
-		}
-		m.uses = nil
-		m.pd.uses.Unlock()
 		if free := m.node.keep.(backing).free; free != nil {
 			return free()
 		}
 		return nil
 	})
-}
-
-// retire refuses posts that use the region, and is undone where one of those
-// posted before is in flight.
-func (m *MR) retire() error {
-	m.pd.uses.Lock()
-	defer m.pd.uses.Unlock()
-	var busy []string
-	for u := range m.uses {
-		u.rec.SetClosed(true)
-		if u.rec.Busy() {
-			busy = append(busy, "requests in flight on "+u.qp.node.name)
-		}
-	}
-	if busy == nil {
-		return nil
-	}
-	for u := range m.uses {
-		u.rec.SetClosed(false)
-	}
-	return &BusyError{Object: m.node.name, Children: busy}
-}
-
-func (m *MR) reopen() {
-	m.pd.uses.Lock()
-	defer m.pd.uses.Unlock()
-	for u := range m.uses {
-		u.rec.SetClosed(false)
-	}
 }
 
 // Bytes is the region's memory, nil once the region is closed. Where AllocMR or

@@ -95,7 +95,7 @@ func (b *batch) outcome(op string, p cgo.Posted, n int, c *CQ) (accepted, polled
 		polled, err = 0, c.pollError(polled)
 	}
 	if p.Why != cgo.Accepted {
-		err = b.q.postError(op, p, n)
+		err = b.q.refused(op, p, n)
 	}
 	return int(p.Accepted), polled, err
 }

@@ -13,10 +13,9 @@ import (
 // QP is a reliable connected queue pair. Safe for concurrent use: posts to one
 // queue are taken one after another.
 type QP struct {
-	node    *node
+	poster
 	h       cgo.QP
 	rec     *cgo.QPRecord
-	pd      *PD
 	sendCQ  *CQ
 	recvCQ  *CQ
 	caps    QPCap
@@ -27,8 +26,6 @@ type QP struct {
 	noImm, noAtomics bool // what the device cannot do at all
 
 	modify sync.Mutex // one transition at a time
-
-	uses map[*MR]*use // guarded by pd.uses
 
 	// For PostSend and PostRecv: batches of one.
 	oneSend struct {
@@ -130,7 +127,9 @@ func NewQP(ctx *Context, pd *PD, cfg QPConfig, create func(cgo.PD, *cgo.QPInitAt
 		return nil, errors.Join(fail(op, pd.node.name, err), destroy())
 	}
 	q := &QP{
-		h: h, rec: rec, pd: pd, sendCQ: cfg.SendCQ, recvCQ: cfg.RecvCQ, num: h.Number(), destroy: destroy,
+		poster: poster{pd: pd, uses: make(map[*held]*use), keep: rec, addr: rec.Addr(),
+			record: func() (*cgo.UseRecord, error) { return cgo.NewUseRecord(rec) }},
+		h: h, rec: rec, sendCQ: cfg.SendCQ, recvCQ: cfg.RecvCQ, num: h.Number(), destroy: destroy,
 		caps: QPCap{
 			MaxSend: int(attr.Cap.MaxSendWR), MaxRecv: int(attr.Cap.MaxRecvWR),
 			MaxSendSGE: int(attr.Cap.MaxSendSGE), MaxRecvSGE: int(attr.Cap.MaxRecvSGE),
@@ -138,8 +137,8 @@ func NewQP(ctx *Context, pd *PD, cfg QPConfig, create func(cgo.PD, *cgo.QPInitAt
 		},
 		noImm:     Transport(ctx.h.Transport()) == TransportIWARP,
 		noAtomics: lim.dev.AtomicCap == AtomicNone,
-		uses:      make(map[*MR]*use),
 	}
+	q.refused = q.postError
 	q.maxMsg.Store(lim.maxMsg)
 	q.node = newNode(fmt.Sprintf("QP %d on %s", q.num, ctx.name), rec, parents...)
 	know(ctx.async, ctx.async.qps, h, q)
@@ -196,12 +195,7 @@ func (q *QP) Close() error {
 			return errors.Join(fail("destroy QP", q.node.name, err), q.rec.Reopen())
 		}
 		q.rec.Gone()
-		q.pd.uses.Lock()
-		for m, u := range q.uses {
-			delete(m.uses, u)
-		}
-		q.uses = nil
-		q.pd.uses.Unlock()
+		q.forget()
 		return nil
 	})
 }
@@ -260,35 +254,6 @@ func (q *QP) moved(s QPState) {
 	q.rec.SetState(uint32(s))
 }
 
-// use finds or makes the record of the queue pair's use of a region.
-func (q *QP) use(op string, m *MR) (*use, error) {
-	if m == nil || m.node == nil {
-		return nil, &Error{Op: op, Object: "nil MR", Kind: ErrClosed}
-	}
-	if m.pd != q.pd {
-		return nil, &Error{Op: op, Object: q.node.name, Kind: ErrForeignPD,
-			Hint: m.node.name + " belongs to another PD"}
-	}
-	q.pd.uses.Lock()
-	defer q.pd.uses.Unlock()
-	if u := q.uses[m]; u != nil {
-		return u, nil
-	}
-	if m.uses == nil {
-		return nil, &Error{Op: op, Object: m.node.name, Kind: ErrClosed}
-	}
-	if q.uses == nil {
-		return nil, &Error{Op: op, Object: q.node.name, Kind: ErrClosed}
-	}
-	rec, err := cgo.NewUseRecord(q.rec)
-	if err != nil {
-		return nil, fail(op, q.node.name, err)
-	}
-	u := &use{m, q, rec}
-	q.uses[m], m.uses[u] = u, struct{}{}
-	return u, nil
-}
-
 // postError turns the outcome of a post of n requests into an error.
 func (q *QP) postError(op string, p cgo.Posted, n int) error {
 	switch p.Why {
@@ -309,7 +274,7 @@ func (q *QP) postError(op string, p cgo.Posted, n int) error {
 		q.errFull.CompareAndSwap(nil, e)
 		return e
 	case cgo.RefusedMRClosed:
-		return &Error{Op: op, Object: q.node.name, Kind: ErrClosed, Hint: "a memory region of the batch was closed"}
+		return &Error{Op: op, Object: q.node.name, Kind: ErrClosed, Hint: "a memory region or address handle of the batch was closed"}
 	case cgo.AcceptedUnknown:
 		return &Error{Op: op, Object: q.node.name, Kind: ErrAcceptedUnknown, Err: syscall.Errno(p.Errno),
 			Hint: fmt.Sprintf("take all %d for in flight until the QP is flushed or closed", n)}

@@ -28,7 +28,7 @@ func (q *QP) NewRecvBatch(cfg BatchConfig) (*RecvBatch, error) {
 	}
 	cfg.SGEs = max(cfg.SGEs, 1)
 	b := new(RecvBatch)
-	wrs, _, err := b.init(q, cfg, unsafe.Sizeof(cgo.RecvWR{}))
+	wrs, _, err := b.init(&q.poster, cfg, unsafe.Sizeof(cgo.RecvWR{}))
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func (b *RecvBatch) PostRange(from, n int) (accepted int, err error) {
 	p := cgo.PostRecv(b.hdr)
 	b.alive()
 	if p.Why != cgo.Accepted {
-		return int(p.Accepted), b.q.postError(op, p, n)
+		return int(p.Accepted), b.q.refused(op, p, n)
 	}
 	return n, nil
 }

@@ -58,7 +58,7 @@ func (b *SendBatch) Run(ctx context.Context, cfg RunConfig) (done int, err error
 	if err := b.startRun(&cfg); err != nil {
 		return 0, err
 	}
-	c, r := b.q.sendCQ, b.run.Load().r
+	c, r := b.qp.sendCQ, b.run.Load().r
 	if c.bell != nil {
 		c.bell.join()
 		defer c.bell.leave()
@@ -109,8 +109,8 @@ func (b *SendBatch) startRun(cfg *RunConfig) error {
 	if b == nil || b.hdr == nil {
 		return b.base().span(op, 0, 0)
 	}
-	c := b.q.sendCQ
-	most := min(b.q.caps.MaxSend, c.size)
+	c := b.qp.sendCQ
+	most := min(b.qp.caps.MaxSend, c.size)
 	if cfg.Window == 0 {
 		cfg.Window = most
 	}
@@ -168,9 +168,9 @@ func (b *SendBatch) endRun(stopped error) (int, error) {
 	done := int(r.Done)
 	switch p := r.Outcome(); {
 	case r.Status != 0:
-		return done, &WCError{Status: WCStatus(r.Status), VendorErr: r.VendorErr, QPNum: b.q.num, ID: r.Failed, Queue: SendQueue}
+		return done, &WCError{Status: WCStatus(r.Status), VendorErr: r.VendorErr, QPNum: b.qp.num, ID: r.Failed, Queue: SendQueue}
 	case p.Why != cgo.Accepted:
-		return done, b.q.postError("run", p, int(min(r.Chunk, r.N-r.End)))
+		return done, b.q.refused("run", p, int(min(r.Chunk, r.N-r.End)))
 	case done == b.n:
 		return done, nil
 	}

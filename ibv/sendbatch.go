@@ -23,6 +23,7 @@ import (
 // signalled, until they are set; both outlive a change of the operation.
 type SendBatch struct {
 	batch
+	qp     *QP
 	wrs    []cgo.SendWR
 	inline []byte
 	room   int  // inline bytes of each request
@@ -64,8 +65,8 @@ func (q *QP) NewSendBatch(cfg BatchConfig) (*SendBatch, error) {
 	}
 	// Inline data is one SGE, of the batch's own memory.
 	cfg.SGEs = max(cfg.SGEs, 1)
-	b := &SendBatch{room: cfg.Inline, dirty: true}
-	wrs, inline, err := b.init(q, cfg, unsafe.Sizeof(cgo.SendWR{}))
+	b := &SendBatch{qp: q, room: cfg.Inline, dirty: true}
+	wrs, inline, err := b.init(&q.poster, cfg, unsafe.Sizeof(cgo.SendWR{}))
 	if err != nil {
 		return nil, err
 	}
@@ -244,14 +245,14 @@ func (b *SendBatch) resize(op string, i, j, length int) error {
 			total += uint64(b.sges[i*b.per+x].Length)
 		}
 	}
-	if total > uint64(b.q.maxMsg.Load()) {
+	if total > uint64(b.qp.maxMsg.Load()) {
 		return b.tooLong(op, i, total)
 	}
 	return nil
 }
 
 func (b *SendBatch) tooLong(op string, i int, total uint64) error {
-	return invalid(op, b.q.node.name, ErrTooLong, "request %d: %d bytes, at most %d", i, total, b.q.maxMsg.Load())
+	return invalid(op, b.q.node.name, ErrTooLong, "request %d: %d bytes, at most %d", i, total, b.qp.maxMsg.Load())
 }
 
 // local sets an operation over local memory. On an error the request keeps no
@@ -284,7 +285,7 @@ func (b *SendBatch) local(op string, i int, opcode uint32, need Access, sges []S
 		total += uint64(s.Length)
 		k++
 	}
-	if total > uint64(b.q.maxMsg.Load()) {
+	if total > uint64(b.qp.maxMsg.Load()) {
 		b.clear(i)
 		return b.tooLong(op, i, total)
 	}
@@ -308,7 +309,7 @@ func (b *SendBatch) clear(i int) {
 }
 
 func (b *SendBatch) imm(op string, i int, opcode, imm uint32, sges []SGE) error {
-	if b != nil && b.q != nil && b.q.noImm {
+	if b != nil && b.qp != nil && b.qp.noImm {
 		return invalid(op, b.q.node.name, errors.ErrUnsupported, "iWARP has no immediate data")
 	}
 	if err := b.local(op, i, opcode, 0, sges); err != nil {
@@ -320,7 +321,7 @@ func (b *SendBatch) imm(op string, i int, opcode, imm uint32, sges []SGE) error 
 }
 
 func (b *SendBatch) atomic(op string, i int, opcode uint32, r Remote, compareAdd, swap uint64, result SGE) error {
-	if b != nil && b.q != nil && b.q.noAtomics {
+	if b != nil && b.qp != nil && b.qp.noAtomics {
 		return invalid(op, b.q.node.name, errors.ErrUnsupported, "the device has no atomics")
 	}
 	if result.Length != 8 || r.Addr%8 != 0 {
@@ -396,7 +397,7 @@ func (b *SendBatch) PostRange(from, n int) (accepted int, err error) {
 	p := cgo.PostSend(b.hdr)
 	b.alive()
 	if p.Why != cgo.Accepted {
-		return int(p.Accepted), b.q.postError(op, p, n)
+		return int(p.Accepted), b.q.refused(op, p, n)
 	}
 	return n, nil
 }
