@@ -13,6 +13,9 @@ import (
 // Devices lists the RDMA devices that a provider exists for.
 //
 // Implements: struct ibv_device **ibv_get_device_list(int *num_devices)
+// and void ibv_free_device_list(struct ibv_device **list)
+// and const char *ibv_get_device_name(struct ibv_device *device)
+// and __be64 ibv_get_device_guid(struct ibv_device *device)
 func Devices() ([]DeviceInfo, error) {
 	enter()
 	defer leave()
@@ -342,19 +345,7 @@ func (q QP) Modify(a *QPAttr, mask uint32) error {
 	c.dest_qp_num = C.uint32_t(a.DestQPNum)
 	c.qp_access_flags = C.uint(a.Access)
 	c.cap = toQPCap(&a.Cap)
-	c.ah_attr.grh.dgid = a.AH.DGID
-	c.ah_attr.grh.flow_label = C.uint32_t(a.AH.FlowLabel)
-	c.ah_attr.grh.sgid_index = C.uint8_t(a.AH.SGIDIndex)
-	c.ah_attr.grh.hop_limit = C.uint8_t(a.AH.HopLimit)
-	c.ah_attr.grh.traffic_class = C.uint8_t(a.AH.TrafficClass)
-	c.ah_attr.dlid = C.uint16_t(a.AH.DLID)
-	c.ah_attr.sl = C.uint8_t(a.AH.SL)
-	c.ah_attr.src_path_bits = C.uint8_t(a.AH.SrcPathBits)
-	c.ah_attr.static_rate = C.uint8_t(a.AH.StaticRate)
-	if a.AH.Global {
-		c.ah_attr.is_global = 1
-	}
-	c.ah_attr.port_num = C.uint8_t(a.AH.Port)
+	a.AH.toC(&c.ah_attr)
 	c.pkey_index = C.uint16_t(a.PKeyIndex)
 	c.en_sqd_async_notify = C.uint8_t(a.SQDAsyncNotify)
 	c.max_rd_atomic = C.uint8_t(a.MaxReadAtomic)
@@ -380,28 +371,16 @@ func (q QP) Query(mask uint32) (QPAttr, error) {
 		return QPAttr{}, err
 	}
 	a := QPAttr{
-		State:        c.qp_state,
-		CurState:     c.cur_qp_state,
-		PathMTU:      c.path_mtu,
-		PathMigState: c.path_mig_state,
-		QKey:         uint32(c.qkey),
-		RQPSN:        uint32(c.rq_psn),
-		SQPSN:        uint32(c.sq_psn),
-		DestQPNum:    uint32(c.dest_qp_num),
-		Access:       uint32(c.qp_access_flags),
-		AH: AHAttr{
-			DGID:         c.ah_attr.grh.dgid,
-			FlowLabel:    uint32(c.ah_attr.grh.flow_label),
-			SGIDIndex:    uint8(c.ah_attr.grh.sgid_index),
-			HopLimit:     uint8(c.ah_attr.grh.hop_limit),
-			TrafficClass: uint8(c.ah_attr.grh.traffic_class),
-			DLID:         uint16(c.ah_attr.dlid),
-			SL:           uint8(c.ah_attr.sl),
-			SrcPathBits:  uint8(c.ah_attr.src_path_bits),
-			StaticRate:   uint8(c.ah_attr.static_rate),
-			Global:       c.ah_attr.is_global != 0,
-			Port:         uint8(c.ah_attr.port_num),
-		},
+		State:             c.qp_state,
+		CurState:          c.cur_qp_state,
+		PathMTU:           c.path_mtu,
+		PathMigState:      c.path_mig_state,
+		QKey:              uint32(c.qkey),
+		RQPSN:             uint32(c.rq_psn),
+		SQPSN:             uint32(c.sq_psn),
+		DestQPNum:         uint32(c.dest_qp_num),
+		Access:            uint32(c.qp_access_flags),
+		AH:                ahAttr(&c.ah_attr),
 		PKeyIndex:         uint16(c.pkey_index),
 		SQDraining:        uint8(c.sq_draining),
 		MaxReadAtomic:     uint8(c.max_rd_atomic),
