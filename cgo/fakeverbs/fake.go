@@ -27,7 +27,7 @@ type Device struct{ p *C.struct_rb_fake_device }
 func Open() *Device { return &Device{C.rb_fake_open()} }
 
 // Context and PD are the handles that package ibv takes.
-func (d *Device) Context() cgo.Context { return cgo.ContextAt(unsafe.Pointer(&d.p.ctx)) }
+func (d *Device) Context() cgo.Context { return cgo.ContextAt(unsafe.Pointer(&d.p.vctx.context)) }
 
 // PD is the device's only protection domain.
 func (d *Device) PD() cgo.PD { return cgo.PDAt(unsafe.Pointer(&d.p.pd)) }

@@ -191,12 +191,14 @@ struct rb_fake_device *rb_fake_open(void)
 		return NULL;
 	strcpy(d->dev.name, "fake0");
 	d->dev.transport_type = IBV_TRANSPORT_IB;
-	d->ctx.device = &d->dev;
-	d->ctx.ops.post_send = post_send;
-	d->ctx.ops.post_recv = post_recv;
-	d->ctx.ops.poll_cq = poll_cq;
-	d->ctx.ops.req_notify_cq = req_notify_cq;
-	d->pd.context = &d->ctx;
+	d->vctx.sz = sizeof(d->vctx);
+	d->vctx.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+	d->vctx.context.device = &d->dev;
+	d->vctx.context.ops.post_send = post_send;
+	d->vctx.context.ops.post_recv = post_recv;
+	d->vctx.context.ops.poll_cq = poll_cq;
+	d->vctx.context.ops.req_notify_cq = req_notify_cq;
+	d->pd.context = &d->vctx.context;
 	return d;
 }
 
@@ -223,7 +225,7 @@ struct rb_fake_cq *rb_fake_cq_new(struct rb_fake_device *d, int cqe)
 	}
 	memset(c->ring, 0, size * sizeof(*c->ring));
 	c->mask = size - 1;
-	c->cq.context = &d->ctx;
+	c->cq.context = &d->vctx.context;
 	c->cq.cqe = size;
 	return c;
 }
@@ -253,7 +255,7 @@ struct rb_fake_qp *rb_fake_qp_new(struct rb_fake_device *d, struct rb_fake_cq *s
 		rb_fake_qp_free(q);
 		return NULL;
 	}
-	q->qp.context = &d->ctx;
+	q->qp.context = &d->vctx.context;
 	q->qp.pd = &d->pd;
 	q->qp.send_cq = &send_cq->cq;
 	q->qp.recv_cq = &recv_cq->cq;

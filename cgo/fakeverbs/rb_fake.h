@@ -52,7 +52,7 @@ struct rb_fake_qp {
 
 struct rb_fake_device {
 	struct ibv_device dev;
-	struct ibv_context ctx;
+	struct verbs_context vctx; /* the context is its last field */
 	struct ibv_pd pd;
 };
 
