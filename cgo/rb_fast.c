@@ -540,9 +540,32 @@ account_error(struct rb_qp *q, uint32_t roles, struct ibv_wc *wc)
 					    __ATOMIC_RELAXED);
 }
 
-static inline uint32_t is_recv(const struct ibv_wc *wc)
+static int count_recvs(const struct ibv_wc *wc, int n)
 {
-	return (wc->opcode & IBV_WC_RECV) / IBV_WC_RECV;
+	int recvs = 0;
+
+	for (int i = 0; i < n; i++)
+		recvs += (wc[i].opcode & IBV_WC_RECV) / IBV_WC_RECV;
+	return recvs;
+}
+
+/* How many of n completions, from the first on, are successes of the QP. Four at
+ * a time without a branch: this loop is what the accounts cost each request. */
+static int count_ok(const struct ibv_wc *wc, int n, uint32_t qpn)
+{
+	int i = 0;
+
+	for (; i + 4 <= n; i += 4) {
+		const struct ibv_wc *w = &wc[i];
+
+		if (unlikely(w[0].status | w[1].status | w[2].status | w[3].status |
+			     (w[0].qp_num ^ qpn) | (w[1].qp_num ^ qpn) |
+			     (w[2].qp_num ^ qpn) | (w[3].qp_num ^ qpn)))
+			break;
+	}
+	while (i < n && wc[i].status == IBV_WC_SUCCESS && wc[i].qp_num == qpn)
+		i++;
+	return i;
 }
 
 /* Counts n completions to their QPs, one run of a QP at a time. */
@@ -557,26 +580,14 @@ static void account(struct rb_cq *c, struct ibv_wc *wc, int n)
 			if (s)
 				c->last = s;
 		}
-		uint32_t recvs = 0;
-		const int from = i;
-		/* Four at a time without a branch: this loop is what the accounts
-		 * cost each request. */
-		for (; i + 4 <= n; i += 4) {
-			const struct ibv_wc *w = &wc[i];
-
-			if (unlikely(w[0].status | w[1].status | w[2].status | w[3].status |
-				     (w[0].qp_num ^ qpn) | (w[1].qp_num ^ qpn) |
-				     (w[2].qp_num ^ qpn) | (w[3].qp_num ^ qpn)))
-				break;
-			recvs += is_recv(&w[0]) + is_recv(&w[1]) + is_recv(&w[2]) + is_recv(&w[3]);
-		}
-		for (; i < n && wc[i].qp_num == qpn && wc[i].status == IBV_WC_SUCCESS; i++)
-			recvs += is_recv(&wc[i]);
-		const int ok = i - from;
+		const int ok = count_ok(&wc[i], n - i, qpn);
 		if (likely(s && ok)) {
+			const int recvs = s->roles == RB_SEND ? 0 : s->roles == RB_RECV ? ok : count_recvs(&wc[i], ok);
+
 			rb_set(&s->q->send.ok, s->q->send.ok + ok - recvs);
 			rb_set(&s->q->recv.ok, s->q->recv.ok + recvs);
 		}
+		i += ok;
 		if (i < n && wc[i].qp_num == qpn) {
 			if (s)
 				account_error(s->q, s->roles, &wc[i]);

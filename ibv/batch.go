@@ -28,8 +28,9 @@ type batch struct {
 	hdr  *cgo.Batch
 	sges []cgo.SGE
 	refs []ref // what each SGE names
-	per  int   // SGEs of each request
-	n    int   // requests
+	even even
+	per  int // SGEs of each request
+	n    int // requests
 
 	first  unsafe.Pointer // request 0
 	stride uintptr
@@ -48,6 +49,15 @@ type ref struct {
 	base  uint64 // address of the region
 	spots uint   // how many offsets leave room for the length
 	use   *batchUse
+}
+
+// even is what the first SGEs of all requests have in common: with it the
+// addresses of a range are set without looking at what each names. Worked out
+// again after a change of any SGE.
+type even struct {
+	known bool
+	base  uint64 // address of the region
+	spots uint   // how many offsets suit all of them; 0 where regions differ
 }
 
 // batchUse is a memory region that SGEs of the batch name.
@@ -154,6 +164,7 @@ func (b *batch) setSGE(op string, i, k int, s SGE, need Access) error {
 	if need&^m.access != 0 {
 		return invalid(op, b.q.node.name, ErrAccess, "%s has %v, this needs %v", m.node.name, m.access, need)
 	}
+	b.even.known = false
 	b.refs[k] = ref{&b.sges[k], m.addr, uint(len(m.mem)-s.Length) + 1, r}
 	b.sges[k] = cgo.SGE{Addr: m.addr + uint64(s.Offset), Length: uint32(s.Length), LKey: m.lkey}
 	return nil
@@ -205,6 +216,7 @@ func (b *batch) unbind(k int) {
 		return
 	}
 	b.refs[k] = ref{}
+	b.even.known = false
 	if r.refs--; r.refs > 0 {
 		return
 	}
@@ -243,4 +255,59 @@ func (b *batch) alive() {
 	runtime.KeepAlive(b.mem)
 	runtime.KeepAlive(b.q.keep)
 	runtime.KeepAlive(b.used)
+}
+
+// setOffsets moves the first SGE of n requests, from index from on: the first of
+// them to offset, each later one stride further.
+func (b *batch) setOffsets(from, n, offset, stride int) error {
+	if b == nil || uint(from) > uint(b.n) || uint(n) > uint(b.n-from) {
+		return ErrOutOfRange
+	}
+	if n == 0 {
+		return nil
+	}
+	if !b.even.known {
+		b.even = b.level()
+	}
+	defer runtime.KeepAlive(b.mem)
+	per := b.per
+	if b.even.reaches(n, offset, stride) {
+		addr, sges := b.even.base+uint64(offset), b.sges[from*per:(from+n)*per]
+		for k := 0; k < len(sges); k += per {
+			sges[k].Addr = addr
+			addr += uint64(stride)
+		}
+		return nil
+	}
+	refs := b.refs[from*per : (from+n)*per]
+	for k, at := 0, offset; k < len(refs); k, at = k+per, at+stride {
+		if uint(at) >= refs[k].spots {
+			return ErrOutOfRange
+		}
+	}
+	for k := 0; k < len(refs); k += per {
+		refs[k].sge.Addr = refs[k].base + uint64(offset)
+		offset += stride
+	}
+	return nil
+}
+
+// level works out what is even in the batch.
+func (b *batch) level() even {
+	e := even{known: true, base: b.refs[0].base, spots: b.refs[0].spots}
+	for k := b.per; k < len(b.refs); k += b.per {
+		if b.refs[k].base != e.base {
+			e.spots = 0
+		}
+		e.spots = min(e.spots, b.refs[k].spots)
+	}
+	return e
+}
+
+// reaches reports whether n offsets, a stride apart, suit whichever request.
+func (e even) reaches(n, offset, stride int) bool {
+	if uint(offset) >= e.spots || stride < 0 {
+		return false
+	}
+	return n == 1 || uint(stride) <= (e.spots-1-uint(offset))/uint(n-1)
 }

@@ -4,6 +4,7 @@ package ibv
 
 import (
 	"errors"
+	"math"
 	"syscall"
 	"testing"
 
@@ -122,6 +123,83 @@ func TestRequests(t *testing.T) {
 		require.Equal(t, 2, f.fqp.Request(true, 0).SGEs)
 		require.Equal(t, m.Addr()+64, f.fqp.Request(true, 1).Addr[0])
 	})
+}
+
+// TestSetRanges sets a field of several requests at once, where all name one region
+// and where they do not, and looks at what the device gets.
+func TestSetRanges(t *testing.T) {
+	f := newBench(t, benchConfig{})
+	m, other := f.mr(t, 4096, LocalWrite), f.mr(t, 64, LocalWrite)
+	send := sendBatch(t, f.qp, BatchConfig{Requests: 4, SGEs: 2})
+	recv := recvBatch(t, f.qp, BatchConfig{Requests: 4, SGEs: 2})
+	fill := func(last *MR) {
+		for i := range 4 {
+			mr := m
+			if i == 3 {
+				mr = last
+			}
+			require.NoError(t, send.Send(i, mr.SGE(0, 8), m.SGE(0, 8+i)))
+			require.NoError(t, recv.Recv(i, mr.SGE(0, 8), m.SGE(0, 8+i)))
+		}
+	}
+	check := func(ids [4]uint64, addrs ...uint64) {
+		t.Helper()
+		for _, isRecv := range []bool{false, true} {
+			from := f.fqp.Posted(isRecv)
+			var err error
+			if isRecv {
+				_, err = recv.Post()
+			} else {
+				_, err = send.Post()
+			}
+			require.NoError(t, err)
+			for i := range 4 {
+				r := f.fqp.Request(isRecv, from+i)
+				require.Equal(t, addrs[i], r.Addr[0])
+				require.Equal(t, m.Addr(), r.Addr[1], "the second SGE stays")
+			}
+			f.fqp.Complete(isRecv, 4, 0, 0, 8)
+			var got [4]uint64
+			for i, wc := range append(drain(t, f.scq), drain(t, f.rcq)...) {
+				got[i] = wc.ID()
+			}
+			require.Equal(t, ids, got)
+		}
+	}
+	both := func(want error, from, n, offset, stride int) {
+		t.Helper()
+		require.Equal(t, want, send.SetOffsets(from, n, offset, stride))
+		require.Equal(t, want, recv.SetOffsets(from, n, offset, stride))
+	}
+	send.SetIDs(1, 3, 40)
+	recv.SetIDs(1, 3, 40)
+	ids := [4]uint64{0, 40, 41, 42}
+	a := m.Addr()
+
+	fill(m)
+	both(nil, 0, 4, 64, 128)
+	check(ids, a+64, a+192, a+320, a+448)
+	both(nil, 1, 2, 4088, -1024)
+	check(ids, a+64, a+4088, a+3064, a+448)
+	both(nil, 2, 0, -1, 0)
+	for _, bad := range [][4]int{{0, 4, 4000, 32}, {0, 4, -8, 8}, {0, 4, 16, -8}, {0, 4, 0, math.MaxInt}, {0, 3, 0, math.MaxInt/2 + 1},
+		{0, 1, math.MaxInt, 0}, {2, 3, 0, 0}, {-1, 1, 0, 0}, {0, -1, 0, 0}, {0, 5, 0, 0}} {
+		both(ErrOutOfRange, bad[0], bad[1], bad[2], bad[3])
+	}
+	check(ids, a+64, a+4088, a+3064, a+448)
+
+	// The last request names a smaller region now.
+	fill(other)
+	both(nil, 0, 4, 0, 16)
+	check(ids, a, a+16, a+32, other.Addr()+48)
+	both(ErrOutOfRange, 0, 4, 0, 32)
+	check(ids, a, a+16, a+32, other.Addr()+48)
+	require.Panics(t, func() { send.SetIDs(3, 2, 0) })
+	require.Panics(t, func() { recv.SetIDs(-1, 2, 0) })
+
+	// Without an SGE there is nothing to move.
+	require.NoError(t, send.Send(0))
+	require.Equal(t, ErrOutOfRange, send.SetOffsets(0, 4, 0, 16))
 }
 
 // drain polls until nothing is left and returns what there was.

@@ -14,18 +14,20 @@ import (
 // BenchmarkPostPoll times a batch of sends that was prepared once: the fields
 // that change are set, the chain is posted, its completions polled and read.
 // The same loop in C and empty crossings are timed in turn with it, so that the
-// ratio holds whatever the machine does; separate calls and the combined one.
+// ratio holds whatever the machine does; separate calls and the combined one, and
+// this one also with setters of ranges.
 func BenchmarkPostPoll(b *testing.B) {
 	const length = 64
 	for _, n := range []int{1, 4, 16, 64, 256} {
-		for _, combined := range []bool{false, true} {
-			name := map[bool]string{false: "separate", true: "combined"}[combined]
-			b.Run(fmt.Sprintf("batch=%d/%s", n, name), func(b *testing.B) { benchPostPoll(b, n, length, combined) })
+		for _, way := range []string{"separate", "combined", "ranges"} {
+			b.Run(fmt.Sprintf("batch=%d/%s", n, way), func(b *testing.B) {
+				benchPostPoll(b, n, length, way != "separate", way == "ranges")
+			})
 		}
 	}
 }
 
-func benchPostPoll(b *testing.B, n, length int, combined bool) {
+func benchPostPoll(b *testing.B, n, length int, combined, ranges bool) {
 	f := newBench(b, benchConfig{depth: n})
 	m := f.mr(b, n*length, LocalWrite)
 	batch, err := f.qp.NewSendBatch(BatchConfig{Requests: n})
@@ -44,15 +46,23 @@ func benchPostPoll(b *testing.B, n, length int, combined bool) {
 	id := uint64(0)
 	run := func(rounds int) (sum uint64) {
 		for range rounds {
-			for i := range n {
-				batch.SetID(i, id)
-				id++
-				if err := batch.SetOffset(i, i*length); err != nil {
-					b.Fatal(err)
-				}
-			}
 			var k int
 			var err error
+			if ranges {
+				batch.SetIDs(0, n, id)
+				id += uint64(n)
+				if err := batch.SetOffsets(0, n, 0, length); err != nil {
+					b.Fatal(err)
+				}
+			} else {
+				for i := range n {
+					batch.SetID(i, id)
+					id++
+					if err := batch.SetOffset(i, i*length); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
 			if combined {
 				_, k, err = batch.PostPoll(f.scq, wcs)
 			} else {

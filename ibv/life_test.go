@@ -183,7 +183,7 @@ func TestNilAndClosed(t *testing.T) {
 	}
 	// These write one field of a request, whose index is the caller's to get
 	// right, as with a slice.
-	setters := map[string]bool{"SetID": true, "SetFlags": true, "SetImm": true, "SetRemote": true, "SetOffset": true}
+	setters := map[string]bool{"SetID": true, "SetIDs": true, "SetFlags": true, "SetImm": true, "SetRemote": true, "SetOffset": true}
 	for _, objs := range [][]any{
 		{(*Context)(nil), (*PD)(nil), (*MR)(nil), (*Buffer)(nil), (*CompChannel)(nil), (*CQ)(nil), (*QP)(nil),
 			(*SendBatch)(nil), (*RecvBatch)(nil)},

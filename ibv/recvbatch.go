@@ -87,6 +87,15 @@ func (b *RecvBatch) SetID(i int, id uint64) {
 	runtime.KeepAlive(b.mem)
 }
 
+// SetIDs sets the IDs of n requests, from index from on; see SendBatch.SetIDs.
+func (b *RecvBatch) SetIDs(from, n int, first uint64) {
+	wrs := b.wrs[from : from+n : len(b.wrs)]
+	for i := range wrs {
+		wrs[i].ID = first + uint64(i)
+	}
+	runtime.KeepAlive(b.mem)
+}
+
 // SetOffset moves the first SGE of request i within its region; the length
 // stays. The error is ErrOutOfRange itself, also where the request has no SGE.
 func (b *RecvBatch) SetOffset(i, offset int) error {
@@ -97,6 +106,11 @@ func (b *RecvBatch) SetOffset(i, offset int) error {
 	r.sge.Addr = r.base + uint64(offset)
 	runtime.KeepAlive(b.mem)
 	return nil
+}
+
+// SetOffsets moves the first SGE of n requests; see SendBatch.SetOffsets.
+func (b *RecvBatch) SetOffsets(from, n, offset, stride int) error {
+	return b.base().setOffsets(from, n, offset, stride)
 }
 
 // SetLocal moves SGE j of request i within its region and changes its length,
