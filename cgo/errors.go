@@ -1,6 +1,9 @@
 package cgo
 
-import "syscall"
+import (
+	"strconv"
+	"syscall"
+)
 
 // Error is a failed call into librdmacm or libibverbs.
 //
@@ -9,9 +12,15 @@ import "syscall"
 type Error struct {
 	Op    string // the C function, as its manual page names it
 	Errno syscall.Errno
+	Since int // the rdma-core that brings the function, where the one here lacks it
 }
 
-func (e *Error) Error() string { return e.Op + ": " + e.Errno.Error() }
+func (e *Error) Error() string {
+	if e.Since != 0 {
+		return e.Op + ": needs rdma-core " + strconv.Itoa(e.Since) + " or later: " + e.Errno.Error()
+	}
+	return e.Op + ": " + e.Errno.Error()
+}
 
 // Unwrap returns the errno.
 func (e *Error) Unwrap() error { return e.Errno }
@@ -23,4 +32,16 @@ func check(op string, r int) error {
 		return nil
 	}
 	return &Error{Op: op, Errno: syscall.Errno(-r)}
+}
+
+// notThere is what a helper returns whose function is not in the library here
+// (RB_NEWER).
+const notThere = -100000
+
+// checkNewer is check for a function that came with rdma-core since.
+func checkNewer(op string, since, r int) error {
+	if r == notThere {
+		return &Error{Op: op, Errno: syscall.ENOSYS, Since: since}
+	}
+	return check(op, r)
 }

@@ -23,6 +23,16 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestCheckNewer: what the library here lacks is unsupported, and says since when
+// it is there.
+func TestCheckNewer(t *testing.T) {
+	require.NoError(t, checkNewer("op", 62, 0))
+	err := checkNewer("ibv_query_port_speed", 62, notThere)
+	require.ErrorIs(t, err, errors.ErrUnsupported)
+	require.ErrorContains(t, err, "needs rdma-core 62 or later")
+	require.EqualError(t, checkNewer("ibv_query_port_speed", 62, -int(syscall.EINVAL)), "ibv_query_port_speed: invalid argument")
+}
+
 // TestUnavailable: a build without the libraries fails politely everywhere.
 func TestUnavailable(t *testing.T) {
 	if Available {

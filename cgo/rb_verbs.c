@@ -101,6 +101,14 @@ int rb_query_port(struct ibv_context *c, uint8_t port, struct rb_port_attr *out)
 		.active_speed = a.active_speed,
 		.phys_state = a.phys_state,
 		.link_layer = a.link_layer,
+		.bad_pkey_cntr = a.bad_pkey_cntr,
+		.qkey_viol_cntr = a.qkey_viol_cntr,
+		.port_cap_flags2 = a.port_cap_flags2,
+		.max_vl_num = a.max_vl_num,
+		.sm_sl = a.sm_sl,
+		.subnet_timeout = a.subnet_timeout,
+		.init_type_reply = a.init_type_reply,
+		.flags = a.flags,
 	};
 	return 0;
 }

@@ -31,6 +31,9 @@ struct rb_port_attr {
 	uint32_t port_cap_flags, max_msg_sz;
 	uint16_t pkey_tbl_len, lid, sm_lid;
 	uint8_t lmc, active_width, active_speed, phys_state, link_layer;
+	uint32_t bad_pkey_cntr, qkey_viol_cntr;
+	uint16_t port_cap_flags2;
+	uint8_t max_vl_num, sm_sl, subnet_timeout, init_type_reply, flags;
 };
 
 int rb_devices(struct rb_device *out, int cap);

@@ -81,6 +81,10 @@ func (c Context) QueryDevice() (DeviceAttr, error) {
 	if err := check("ibv_query_device", int(C.rb_query_device(c.p, &a))); err != nil {
 		return DeviceAttr{}, err
 	}
+	return toDeviceAttr(&a), nil
+}
+
+func toDeviceAttr(a *C.struct_ibv_device_attr) DeviceAttr {
 	return DeviceAttr{
 		FirmwareVersion:     C.GoString(&a.fw_ver[0]),
 		NodeGUID:            hostOrder(uint64(a.node_guid)),
@@ -113,7 +117,7 @@ func (c Context) QueryDevice() (DeviceAttr, error) {
 		MaxPKeys:            uint16(a.max_pkeys),
 		LocalCAAckDelay:     uint8(a.local_ca_ack_delay),
 		PhysPortCount:       uint8(a.phys_port_cnt),
-	}, nil
+	}
 }
 
 // hostOrder converts a number that C keeps in network order.
@@ -146,6 +150,10 @@ func (c Context) QueryPort(port uint8) (PortAttr, error) {
 		ActiveSpeed:   uint8(a.active_speed),
 		PhysicalState: uint8(a.phys_state),
 		LinkLayer:     uint8(a.link_layer),
+
+		BadPKeys: uint32(a.bad_pkey_cntr), QKeyViolations: uint32(a.qkey_viol_cntr),
+		CapFlags2: uint16(a.port_cap_flags2), MaxVLs: uint8(a.max_vl_num), SMSL: uint8(a.sm_sl),
+		SubnetTimeout: uint8(a.subnet_timeout), InitTypeReply: uint8(a.init_type_reply), Flags: uint8(a.flags),
 	}, nil
 }
 

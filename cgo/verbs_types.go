@@ -34,13 +34,17 @@ type DeviceAttr struct {
 	PhysPortCount                     uint8
 }
 
-// PortAttr is struct ibv_port_attr, without what nothing here uses.
+// PortAttr is struct ibv_port_attr.
 type PortAttr struct {
 	State, MaxMTU, ActiveMTU                                uint32 // enumerations
 	GIDTableLen                                             int
 	CapFlags, MaxMsgSize                                    uint32
 	PKeyTableLen, LID, SMLID                                uint16
 	LMC, ActiveWidth, ActiveSpeed, PhysicalState, LinkLayer uint8
+
+	BadPKeys, QKeyViolations                          uint32
+	CapFlags2                                         uint16
+	MaxVLs, SMSL, SubnetTimeout, InitTypeReply, Flags uint8
 }
 
 // GIDEntry is struct ibv_gid_entry.
@@ -135,6 +139,13 @@ func (w *SendWR) SetAtomic(addr uint64, rkey uint32, compareAdd, swap uint64) {
 
 // SetRemoteAddr changes the remote address alone.
 func (w *SendWR) SetRemoteAddr(addr uint64) { *(*uint64)(unsafe.Pointer(&w.union[0])) = addr }
+
+// SetUD sets where a datagram goes; ah is an address handle's address.
+func (w *SendWR) SetUD(ah uintptr, qpn, qkey uint32) {
+	*(*uintptr)(unsafe.Pointer(&w.union[0])) = ah
+	*(*uint32)(unsafe.Pointer(&w.union[8])) = qpn
+	*(*uint32)(unsafe.Pointer(&w.union[12])) = qkey
+}
 
 // RecvWR is struct ibv_recv_wr. Next and SGList are addresses of C memory.
 type RecvWR struct {
@@ -249,6 +260,9 @@ const (
 	WRRead     = 4
 	WRCompSwap = 5
 	WRFetchAdd = 6
+	WRLocalInv = 7
+	WRBindMW   = 8
+	WRSendInv  = 9
 )
 
 // Flags of work requests, enum ibv_send_flags.
