@@ -72,7 +72,7 @@ func explainNoChannel(err error) error {
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
 		return fmt.Errorf("cm: event channel: %w: may not open /dev/infiniband/rdma_cm; grant access to it (in a container: --device=/dev/infiniband/rdma_cm): %w", ibv.ErrDeviceNotAccessible, err)
 	case errors.Is(err, syscall.ENODEV) && exists("/dev/infiniband/rdma_cm"):
-		return fmt.Errorf("cm: event channel: %w: there is no RDMA device; load the adapter's driver, or, without hardware: rdma link add rxe0 type rxe netdev NETDEV: %w", ibv.ErrNoRDMA, err)
+		return fmt.Errorf("cm: event channel: %w: there is no RDMA device; load the adapter's driver, or, without hardware: rdma link add rxe0 type rxe netdev NETDEV; in a container, or another network namespace, devices are not seen if `rdma system show` says exclusive: %w", ibv.ErrNoRDMA, err)
 	case errors.Is(err, syscall.ENODEV), errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ENOSYS):
 		return fmt.Errorf("cm: event channel: %w: no /dev/infiniband/rdma_cm; load the module rdma_ucm (in a container: --device=/dev/infiniband/rdma_cm): %w", ibv.ErrNoRDMA, err)
 	}

@@ -97,7 +97,7 @@ func TestReadTopos(t *testing.T) {
 // The scripts that the repository has are those that its documents name.
 func TestTopologies(t *testing.T) {
 	got, err := readTopos("../topo")
-	want := map[string]int{"pair": 1, "rails": 2, "field": 1, "none": 1, "bare": 1, "oracle": 1, "hosts": 1}
+	want := map[string]int{"pair": 1, "rails": 2, "field": 1, "none": 1, "bare": 1, "oracle": 1, "hosts": 1, "shared": 1, "exclusive": 1}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Fatalf("got %v, %v; want %v", got, err, want)
 	}

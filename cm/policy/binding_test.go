@@ -50,6 +50,9 @@ func TestNotRDMASaysWhichStep(t *testing.T) {
 	m.ports = []policy.RDMAPort{}
 	_, err = policy.ResolveBinding(m, ap("10.1.0.1:0"))
 	require.ErrorContains(t, err, "there are no RDMA devices here")
+	m.exclusive = true
+	_, err = policy.ResolveBinding(m, ap("10.1.0.1:0"))
+	require.ErrorContains(t, err, "RDMA's namespaces are exclusive")
 	m.ports = []policy.RDMAPort{{Device: "odd", Port: 1, GUID: 1, Netdev: 99}}
 	_, err = policy.ResolveBinding(m, ap("10.1.0.1:0"))
 	require.ErrorContains(t, err, "RDMA ports here: odd/1")

@@ -31,6 +31,10 @@ type Host interface {
 	RDMAPorts() ([]RDMAPort, error)
 }
 
+// exclusiveHost is a Host that can tell, where there are no RDMA devices, whether
+// each is seen in its own network namespace only (rdma system show).
+type exclusiveHost interface{ ExclusiveRDMA() bool }
+
 // Query is one route look-up.
 type Query struct {
 	Dst netip.Addr // without zone

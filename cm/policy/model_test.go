@@ -31,7 +31,11 @@ type model struct {
 	calls   int
 	fail    map[string]error // look-up by name: what it fails with
 	queries []policy.Query
+
+	exclusive bool // RDMA devices are seen in their own namespace only
 }
+
+func (m *model) ExclusiveRDMA() bool { return m.exclusive }
 
 type link struct {
 	policy.Interface

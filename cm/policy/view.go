@@ -169,6 +169,10 @@ func lookupFailed(what string, err error) *Error {
 func (v *view) devices() string {
 	ports, err := v.ports()
 	if err != nil || len(ports) == 0 {
+		if x, ok := v.h.(exclusiveHost); ok && x.ExclusiveRDMA() {
+			return "there are no RDMA devices in this network namespace, and those of others are not seen here, since RDMA's namespaces are exclusive" +
+				" (rdma system show): run where the device is, or, if its driver can, move it here (rdma dev set NAME netns NAMESPACE)"
+		}
 		return "there are no RDMA devices here"
 	}
 	var out []string

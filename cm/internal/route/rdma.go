@@ -18,8 +18,10 @@ const (
 	attrNodeGUID   = 6
 	attrPortState  = 12
 	attrNdevIndex  = 50
+	attrNetnsMode  = 66
 	cmdDevGet      = 1 // RDMA_NLDEV_CMD_GET
 	cmdPortGet     = 5 // RDMA_NLDEV_CMD_PORT_GET
+	cmdSysGet      = 6 // RDMA_NLDEV_CMD_SYS_GET
 	portStateReady = 4 // IB_PORT_ACTIVE
 )
 
@@ -69,4 +71,15 @@ func (h *Handle) rdmaPorts(device int) ([]RDMALinkPort, error) {
 		out = append(out, p)
 	}
 	return out, nil
+}
+
+// ExclusiveRDMA reports whether the kernel shows RDMA devices in their own network
+// namespace only; false also where it does not tell.
+func (h *Handle) ExclusiveRDMA() bool {
+	msgs, err := h.request(unix.NETLINK_RDMA, nldev(cmdSysGet), 0, 0, nil)
+	if err != nil || len(msgs) == 0 {
+		return false
+	}
+	mode := parse(msgs[0], 0)[attrNetnsMode]
+	return len(mode) > 0 && mode[0] == 0
 }

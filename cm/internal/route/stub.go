@@ -36,6 +36,7 @@ func (h *Handle) InterfaceByName(string) (policy.Interface, error) {
 func (h *Handle) Interfaces() ([]policy.Interface, error)      { return nil, errSystem }
 func (h *Handle) Addrs(int) ([]netip.Prefix, error)            { return nil, errSystem }
 func (h *Handle) RDMALinks() ([]RDMALink, error)               { return nil, errSystem }
+func (h *Handle) ExclusiveRDMA() bool                          { return false }
 func (h *Handle) Neighbour(int, netip.Addr) (Neighbour, error) { return Neighbour{}, errSystem }
 func (h *Handle) Nudge(int, netip.Addr) error                  { return errSystem }
 func (h *Handle) Mark() Mark                                   { return 0 }
