@@ -18,14 +18,14 @@ func ImportDevice(uintptr) (Context, error) { return Context{}, unsupported("ibv
 func ForkInit() error                       { return unsupported("ibv_fork_init") }
 func ForkStatus() uint32                    { return 0 }
 
-func NodeTypeString(int) string             { return "" }
-func PortStateString(uint32) string         { return "" }
-func EventTypeString(uint32) string         { return "" }
-func WCStatusString(uint32) string          { return "" }
-func RateToMult(uint32) int                 { return -1 }
-func MultToRate(int) uint32                 { return 0 }
-func RateToMbps(uint32) int                 { return -1 }
-func MbpsToRate(int) uint32                 { return 0 }
-func FlowLabelToUDPSport(uint32) uint16     { return 0 }
-func IncRKey(uint32) uint32                 { return 0 }
-func IsQPTSupported(uint32, uint32) bool    { return false }
+func NodeTypeString(int) string          { return "" }
+func PortStateString(uint32) string      { return "" }
+func EventTypeString(uint32) string      { return "" }
+func WCStatusString(uint32) string       { return "" }
+func RateToMult(uint32) int              { return -1 }
+func MultToRate(int) uint32              { return 0 }
+func RateToMbps(uint32) int              { return -1 }
+func MbpsToRate(int) uint32              { return 0 }
+func FlowLabelToUDPSport(uint32) uint16  { return 0 }
+func IncRKey(uint32) uint32              { return 0 }
+func IsQPTSupported(uint32, uint32) bool { return false }
