@@ -46,9 +46,13 @@ _Static_assert(offsetof(struct ibv_send_wr, wr.atomic.remote_addr) == offsetof(s
 _Static_assert(offsetof(struct ibv_send_wr, wr.atomic.compare_add) == offsetof(struct ibv_send_wr, wr) + 8, "atomic.compare_add");
 _Static_assert(offsetof(struct ibv_send_wr, wr.atomic.swap) == offsetof(struct ibv_send_wr, wr) + 16, "atomic.swap");
 _Static_assert(offsetof(struct ibv_send_wr, wr.atomic.rkey) == offsetof(struct ibv_send_wr, wr) + 24, "atomic.rkey");
+_Static_assert(offsetof(struct ibv_send_wr, wr.ud.ah) == offsetof(struct ibv_send_wr, wr), "ud.ah");
+_Static_assert(offsetof(struct ibv_send_wr, wr.ud.remote_qpn) == offsetof(struct ibv_send_wr, wr) + 8, "ud.remote_qpn");
+_Static_assert(offsetof(struct ibv_send_wr, wr.ud.remote_qkey) == offsetof(struct ibv_send_wr, wr) + 12, "ud.remote_qkey");
 _Static_assert((int)IBV_WR_RDMA_WRITE == 0 && (int)IBV_WR_RDMA_WRITE_WITH_IMM == 1 && (int)IBV_WR_SEND == 2 &&
 	(int)IBV_WR_SEND_WITH_IMM == 3 && (int)IBV_WR_RDMA_READ == 4 && (int)IBV_WR_ATOMIC_CMP_AND_SWP == 5 &&
-	(int)IBV_WR_ATOMIC_FETCH_AND_ADD == 6, "opcodes");
+	(int)IBV_WR_ATOMIC_FETCH_AND_ADD == 6 && (int)IBV_WR_LOCAL_INV == 7 && (int)IBV_WR_BIND_MW == 8 &&
+	(int)IBV_WR_SEND_WITH_INV == 9, "opcodes");
 _Static_assert((int)IBV_SEND_FENCE == 1 && (int)IBV_SEND_SIGNALED == 2 && (int)IBV_SEND_SOLICITED == 4 &&
 	(int)IBV_SEND_INLINE == 8, "send flags");
 _Static_assert((int)IBV_QPS_RESET == 0 && (int)IBV_QPS_INIT == 1 && (int)IBV_QPS_RTR == 2 && (int)IBV_QPS_RTS == 3 &&

@@ -39,6 +39,7 @@ type batch struct {
 
 	used  []*batchUse
 	cuse  []cgo.BatchUse // the same for C
+	extra []*batchUse    // what each request holds beyond its SGEs; nil where none does
 	spare *batchUse      // one that is in nobody's use: a batch that changes its region allocates nothing
 }
 
@@ -60,10 +61,10 @@ type even struct {
 	spots uint   // how many offsets suit all of them; 0 where regions differ
 }
 
-// batchUse is a memory region that SGEs of the batch name.
+// batchUse is what requests of the batch hold, mostly a memory region.
 type batchUse struct {
 	*use
-	refs int // how many SGEs
+	refs int // how many SGEs name it
 	at   int // index in used
 }
 
@@ -75,7 +76,8 @@ func (b *batch) init(q *poster, cfg BatchConfig, wrSize uintptr) (wrs, inline un
 	head := uintptr(line)
 	atSGE := head + (uintptr(cfg.Requests)*wrSize+line-1)&^(line-1)
 	atUse := atSGE + uintptr(sges)*unsafe.Sizeof(cgo.SGE{})
-	atInline := atUse + uintptr(sges)*unsafe.Sizeof(cgo.BatchUse{})
+	uses := sges + cfg.Requests // each SGE's, and what else a request holds
+	atInline := atUse + uintptr(uses)*unsafe.Sizeof(cgo.BatchUse{})
 	b.mem, err = cgo.Alloc(int(atInline) + cfg.Requests*cfg.Inline)
 	if err != nil {
 		return nil, nil, fail("make batch", q.node.name, err)
@@ -83,7 +85,7 @@ func (b *batch) init(q *poster, cfg BatchConfig, wrSize uintptr) (wrs, inline un
 	base := b.mem.Pointer()
 	b.hdr = (*cgo.Batch)(base)
 	b.sges = unsafe.Slice((*cgo.SGE)(unsafe.Add(base, atSGE)), sges)
-	b.cuse = unsafe.Slice((*cgo.BatchUse)(unsafe.Add(base, atUse)), sges)
+	b.cuse = unsafe.Slice((*cgo.BatchUse)(unsafe.Add(base, atUse)), uses)
 	b.refs = make([]ref, sges)
 	*b.hdr = cgo.Batch{QP: q.addr, Uses: uintptr(unsafe.Add(base, atUse))}
 	b.first, b.stride = unsafe.Add(base, head), wrSize
@@ -176,36 +178,16 @@ func (b *batch) outOfRange(op string, i int, s SGE) error {
 
 // bind notes that SGE k names region m now.
 func (b *batch) bind(op string, i, k int, m *MR) (*batchUse, error) {
-	var r *batchUse
-	for _, u := range b.used {
-		if u.mr == m {
-			r = u
-			break
-		}
+	if m == nil {
+		return nil, &Error{Op: op, Object: "nil MR", Kind: ErrClosed}
 	}
-	if r == nil {
-		if m == nil {
-			return nil, &Error{Op: op, Object: "nil MR", Kind: ErrClosed}
-		}
-		u, err := b.q.use(op, &m.held, m)
-		if err != nil {
-			return nil, err
-		}
-		if r, b.spare = b.spare, nil; r == nil {
-			r = new(batchUse)
-		}
-		r.use = u
+	r, err := b.find(op, &m.held, m)
+	if err != nil {
+		return nil, err
 	}
 	b.unbind(k)
-	if r.refs == 0 {
-		r.at = len(b.used)
-		b.used = append(b.used, r)
-		b.cuse[r.at] = cgo.BatchUse{Use: r.rec.Addr()}
-		b.hdr.NumUses = uint32(len(b.used))
-	}
-	r.refs++
+	b.add(r, i)
 	b.refs[k].use = r
-	b.cuse[r.at].Last = max(b.cuse[r.at].Last, uint32(i))
 	return r, nil
 }
 
@@ -216,7 +198,64 @@ func (b *batch) unbind(k int) {
 		return
 	}
 	b.refs[k] = ref{}
-	b.even.known = false
+	b.remove(r)
+}
+
+// hold notes that request i holds h, instead of what it held before.
+func (b *batch) hold(op string, i int, h *held) error {
+	if b.extra == nil {
+		b.extra = make([]*batchUse, b.n)
+	}
+	old := b.extra[i]
+	if old != nil && old.of == h {
+		return nil
+	}
+	r, err := b.find(op, h, nil)
+	if err != nil {
+		return err
+	}
+	if old != nil {
+		b.remove(old)
+	}
+	b.add(r, i)
+	b.extra[i] = r
+	return nil
+}
+
+// find returns the batch's use of h, a new one where it has none.
+func (b *batch) find(op string, h *held, m *MR) (*batchUse, error) {
+	for _, u := range b.used {
+		if u.of == h {
+			return u, nil
+		}
+	}
+	u, err := b.q.use(op, h, m)
+	if err != nil {
+		return nil, err
+	}
+	r := b.spare
+	b.spare = nil
+	if r == nil {
+		r = new(batchUse)
+	}
+	r.use = u
+	return r, nil
+}
+
+// add counts one more name for r, in request i.
+func (b *batch) add(r *batchUse, i int) {
+	if r.refs == 0 {
+		r.at = len(b.used)
+		b.used = append(b.used, r)
+		b.cuse[r.at] = cgo.BatchUse{Use: r.rec.Addr()}
+		b.hdr.NumUses = uint32(len(b.used))
+	}
+	r.refs++
+	b.cuse[r.at].Last = max(b.cuse[r.at].Last, uint32(i))
+}
+
+// remove counts one less.
+func (b *batch) remove(r *batchUse) {
 	if r.refs--; r.refs > 0 {
 		return
 	}

@@ -325,7 +325,8 @@ func TestRefusedRequests(t *testing.T) {
 // TestIWARP: what a transport or device cannot do is refused before the post.
 func TestIWARP(t *testing.T) {
 	f := newBench(t, benchConfig{})
-	f.qp.noImm, f.qp.noAtomics = true, true
+	f.qp.ops = opsOf(TransportIWARP, &f.ctx.limits.dev, RC)
+	f.ctx.limits.dev.AtomicCap = AtomicNone
 	m := f.mr(t, 64, LocalWrite)
 	b := sendBatch(t, f.qp, BatchConfig{})
 	require.ErrorIs(t, b.SendImm(0, 1, m.SGE(0, 8)), errors.ErrUnsupported)

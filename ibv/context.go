@@ -27,6 +27,7 @@ type Context struct {
 type limits struct {
 	dev    DeviceAttr
 	maxMsg uint32 // the largest of the ports'
+	maxMTU uint32 // the largest active MTU of the ports, in bytes
 }
 
 func (c *Context) life() *node {
@@ -337,6 +338,7 @@ func (c *Context) known() (*limits, error) {
 			return nil, fail("query port", c.name, err)
 		}
 		l.maxMsg = max(l.maxMsg, p.MaxMsgSize)
+		l.maxMTU = max(l.maxMTU, uint32(MTU(p.ActiveMTU).Bytes()))
 		if port == 255 {
 			break
 		}

@@ -125,7 +125,7 @@ func TestExplain(t *testing.T) {
 		mask AttrMask
 		want string
 	}{
-		{QPReset, QPAttr{State: QPRTS}, AttrState, "no transition RESET -> RTS; from RESET one gets to RESET, INIT, ERR"},
+		{QPReset, QPAttr{State: QPRTS}, AttrState, "no transition RESET -> RTS; from RESET one gets to RESET, INIT"},
 		{QPReset, QPAttr{State: QPInit, Port: 1}, AttrState | AttrPort, "RESET -> INIT lacks Access, PKeyIndex"},
 		{QPInit, good, toRTR &^ AttrRQPSN, "INIT -> RTR lacks RQPSN"},
 		{QPInit, good, toRTR | AttrSQPSN, "INIT -> RTR does not take SQPSN"},
@@ -137,7 +137,7 @@ func TestExplain(t *testing.T) {
 		{QPRTS, QPAttr{}, AttrPort, "RTS -> RTS does not take Port"},
 		{QPErr, QPAttr{State: QPRTS}, AttrState, "from ERR one gets to RESET, ERR"},
 	} {
-		require.Contains(t, explain(c.from, c.attr, c.mask), c.want)
+		require.Contains(t, explain(RC, c.from, c.attr, c.mask), c.want)
 	}
 }
 

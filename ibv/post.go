@@ -12,11 +12,15 @@ const (
 	OpRead
 	OpCompareSwap
 	OpFetchAdd
+	OpSendInv
+	OpLocalInv
+	OpBindMW
 )
 
 func (o Opcode) String() string {
 	return name("Opcode", map[Opcode]string{OpSend: "SEND", OpSendImm: "SEND_WITH_IMM", OpWrite: "WRITE",
-		OpWriteImm: "WRITE_WITH_IMM", OpRead: "READ", OpCompareSwap: "COMPARE_SWAP", OpFetchAdd: "FETCH_ADD"}, o)
+		OpWriteImm: "WRITE_WITH_IMM", OpRead: "READ", OpCompareSwap: "COMPARE_SWAP", OpFetchAdd: "FETCH_ADD",
+		OpSendInv: "SEND_WITH_INV", OpLocalInv: "LOCAL_INV", OpBindMW: "BIND_MW"}, o)
 }
 
 // SendWR is one request for the send queue, for those who do not need the speed
@@ -29,6 +33,7 @@ type SendWR struct {
 	Inline []byte // instead of SGEs, for OpSend and OpWrite
 	Remote Remote // all but the SENDs
 	Imm    uint32 // host order
+	Dest   Dest   // of a UD queue pair
 
 	Compare, Swap uint64 // OpCompareSwap
 	Add           uint64 // OpFetchAdd
@@ -70,6 +75,11 @@ func (b *SendBatch) Set(i int, w SendWR) error {
 	}
 	if err != nil {
 		return err
+	}
+	if w.Dest.AH != nil {
+		if err := b.SetDest(i, w.Dest); err != nil {
+			return err
+		}
 	}
 	b.SetID(i, w.ID)
 	b.SetFlags(i, w.Flags)

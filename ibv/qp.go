@@ -10,7 +10,7 @@ import (
 	"github.com/railbind/railbind/cgo"
 )
 
-// QP is a reliable connected queue pair. Safe for concurrent use: posts to one
+// QP is a queue pair, reliable and connected unless its QPType says otherwise. Safe for concurrent use: posts to one
 // queue are taken one after another.
 type QP struct {
 	poster
@@ -23,7 +23,8 @@ type QP struct {
 	maxMsg  atomic.Uint32
 	destroy func() error
 
-	noImm, noAtomics bool // what the device cannot do at all
+	typ QPType
+	ops uint32 // what it can do, a bit for each C opcode
 
 	modify sync.Mutex // one transition at a time
 
@@ -42,6 +43,8 @@ type QP struct {
 
 // QPConfig says how a queue pair is made.
 type QPConfig struct {
+	// Type is the service. Default RC.
+	Type QPType
 	// SendCQ and RecvCQ take the completions; they may be one. Required.
 	SendCQ, RecvCQ *CQ
 	// MaxSend and MaxRecv are how many requests may be in flight on each
@@ -59,8 +62,6 @@ type QPConfig struct {
 type QPCap struct {
 	MaxSend, MaxRecv, MaxSendSGE, MaxRecvSGE, MaxInline int
 }
-
-const qptRC = 2
 
 func (q *QP) life() *node {
 	if q == nil {
@@ -135,12 +136,15 @@ func NewQP(ctx *Context, pd *PD, cfg QPConfig, create func(cgo.PD, *cgo.QPInitAt
 			MaxSendSGE: int(attr.Cap.MaxSendSGE), MaxRecvSGE: int(attr.Cap.MaxRecvSGE),
 			MaxInline: int(attr.Cap.MaxInline),
 		},
-		noImm:     Transport(ctx.h.Transport()) == TransportIWARP,
-		noAtomics: lim.dev.AtomicCap == AtomicNone,
+		typ: or(cfg.Type, RC),
 	}
+	q.ops = opsOf(ctx.transport(), &lim.dev, q.typ)
 	q.refused = q.postError
 	q.maxMsg.Store(lim.maxMsg)
-	q.node = newNode(fmt.Sprintf("QP %d on %s", q.num, ctx.name), rec, parents...)
+	if q.typ == UD {
+		q.maxMsg.Store(lim.maxMTU)
+	}
+	q.node = newNode(fmt.Sprintf("%sQP %d on %s", q.typ.prefix(), q.num, ctx.name), rec, parents...)
 	know(ctx.async, ctx.async.qps, h, q)
 	return watch(q, q.node), nil
 }
@@ -162,7 +166,7 @@ func (cfg *QPConfig) attr(pd *PD, lim *limits) (*cgo.QPInitAttr, error) {
 		}
 	}
 	return &cgo.QPInitAttr{
-		SendCQ: cfg.SendCQ.h, RecvCQ: cfg.RecvCQ.h, Type: qptRC,
+		SendCQ: cfg.SendCQ.h, RecvCQ: cfg.RecvCQ.h, Type: uint32(or(cfg.Type, RC)),
 		Cap: cgo.QPCap{
 			MaxSendWR: pick(cfg.MaxSend, 128, lim.dev.MaxQPWR), MaxRecvWR: pick(cfg.MaxRecv, 128, lim.dev.MaxQPWR),
 			MaxSendSGE: pick(cfg.MaxSendSGE, 1, lim.dev.MaxSGE), MaxRecvSGE: pick(cfg.MaxRecvSGE, 1, lim.dev.MaxSGE),
@@ -214,6 +218,14 @@ func (q *QP) Cap() QPCap {
 		return QPCap{}
 	}
 	return q.caps
+}
+
+// Type is the queue pair's service.
+func (q *QP) Type() QPType {
+	if q == nil {
+		return 0
+	}
+	return q.typ
 }
 
 // PD returns the queue pair's protection domain.

@@ -110,11 +110,7 @@ func (a *QPAttr) toC() cgo.QPAttr {
 	c := cgo.QPAttr{
 		State: uint32(a.State), CurState: uint32(a.CurState), PathMTU: uint32(a.PathMTU), QKey: a.QKey,
 		RQPSN: a.RQPSN, SQPSN: a.SQPSN, DestQPNum: a.DestQPNum, Access: uint32(a.Access.full()),
-		AH: cgo.AHAttr{
-			DGID: a.AH.DGID, FlowLabel: a.AH.FlowLabel, DLID: a.AH.DLID, SGIDIndex: uint8(a.AH.SGIDIndex),
-			HopLimit: a.AH.HopLimit, TrafficClass: a.AH.TrafficClass, SL: a.AH.SL, SrcPathBits: a.AH.SrcPathBits,
-			StaticRate: a.AH.StaticRate, Global: a.AH.Global, Port: a.AH.Port,
-		},
+		AH:        a.AH.toC(),
 		PKeyIndex: a.PKeyIndex, MaxReadAtomic: uint8(a.MaxRdAtomic), MaxDestReadAtomic: uint8(a.MaxDestRdAtomic),
 		MinRNRTimer: a.MinRNRTimer, Port: a.Port, Timeout: a.Timeout, RetryCount: a.RetryCount,
 		RNRRetry: a.RNRRetry, RateLimit: a.RateLimit,
@@ -129,11 +125,7 @@ func qpAttr(c cgo.QPAttr) QPAttr {
 	return QPAttr{
 		State: QPState(c.State), CurState: QPState(c.CurState), PathMTU: MTU(c.PathMTU), QKey: c.QKey,
 		RQPSN: c.RQPSN, SQPSN: c.SQPSN, DestQPNum: c.DestQPNum, Access: Access(c.Access),
-		AH: AHAttr{
-			DGID: c.AH.DGID, FlowLabel: c.AH.FlowLabel, DLID: c.AH.DLID, SGIDIndex: int(c.AH.SGIDIndex),
-			HopLimit: c.AH.HopLimit, TrafficClass: c.AH.TrafficClass, SL: c.AH.SL, SrcPathBits: c.AH.SrcPathBits,
-			StaticRate: c.AH.StaticRate, Global: c.AH.Global, Port: c.AH.Port,
-		},
+		AH:        ahAttrOf(c.AH),
 		PKeyIndex: c.PKeyIndex, MaxRdAtomic: int(c.MaxReadAtomic), MaxDestRdAtomic: int(c.MaxDestReadAtomic),
 		MinRNRTimer: c.MinRNRTimer, Port: c.Port, Timeout: c.Timeout, RetryCount: c.RetryCount,
 		RNRRetry: c.RNRRetry, RateLimit: c.RateLimit, SQDraining: c.SQDraining != 0,
@@ -186,7 +178,7 @@ func (q *QP) Modify(a QPAttr, mask AttrMask) error {
 	if err := q.h.Modify(&c, uint32(mask)); err != nil {
 		e := &Error{Op: op, Object: q.node.name, Err: err}
 		if errors.Is(err, syscall.EINVAL) {
-			e.Hint = explain(from, a, mask)
+			e.Hint = explain(q.typ, from, a, mask)
 		}
 		if errors.Is(err, syscall.ENODEV) {
 			e.Kind = ErrDeviceRemoved
@@ -202,38 +194,18 @@ func (q *QP) Modify(a QPAttr, mask AttrMask) error {
 	return nil
 }
 
-// transition is what the verbs demand and allow for one, of an RC queue pair.
-type transition struct{ need, may AttrMask }
-
-var transitions = map[[2]QPState]transition{
-	{QPReset, QPInit}: {need: AttrPKeyIndex | AttrPort | AttrAccess},
-	{QPInit, QPInit}:  {may: AttrPKeyIndex | AttrPort | AttrAccess},
-	{QPInit, QPRTR}: {need: AttrAH | AttrPathMTU | AttrDestQPNum | AttrRQPSN | AttrMaxDestRdAtomic | AttrMinRNRTimer,
-		may: AttrAltPath | AttrAccess | AttrPKeyIndex},
-	{QPRTR, QPRTS}: {need: AttrTimeout | AttrRetryCount | AttrRNRRetry | AttrSQPSN | AttrMaxRdAtomic,
-		may: AttrCurState | AttrAltPath | AttrAccess | AttrMinRNRTimer | AttrPathMigState | AttrRateLimit},
-	{QPRTS, QPRTS}: {may: AttrCurState | AttrAccess | AttrAltPath | AttrPathMigState | AttrMinRNRTimer | AttrRateLimit},
-	{QPRTS, QPSQD}: {may: AttrSQDAsyncNotify},
-	{QPSQD, QPRTS}: {may: AttrCurState | AttrAltPath | AttrAccess | AttrMinRNRTimer | AttrPathMigState},
-	{QPSQD, QPSQD}: {may: AttrPort | AttrAH | AttrTimeout | AttrRetryCount | AttrRNRRetry | AttrMaxRdAtomic |
-		AttrMaxDestRdAtomic | AttrAltPath | AttrAccess | AttrPKeyIndex | AttrMinRNRTimer | AttrPathMigState},
-}
-
 // explain says what is wrong with a transition that was refused.
-func explain(from QPState, a QPAttr, mask AttrMask) string {
+func explain(typ QPType, from QPState, a QPAttr, mask AttrMask) string {
 	to := from
 	if mask&AttrState != 0 {
 		to = a.State
 	}
 	arrow := from.String() + " -> " + to.String()
-	t, ok := transitions[[2]QPState{from, to}]
-	if to == QPReset || to == QPErr {
-		t, ok = transition{}, true
-	}
+	t, ok := transitionOf(typ, from, to)
 	if !ok {
 		var next []string
 		for s := QPReset; s <= QPErr; s++ {
-			if _, ok := transitions[[2]QPState{from, s}]; ok || s == QPReset || s == QPErr {
+			if _, ok := transitionOf(typ, from, s); ok {
 				next = append(next, s.String())
 			}
 		}
@@ -306,6 +278,8 @@ type ConnectConfig struct {
 	DestLID   uint16 // InfiniBand
 	DestPSN   uint32 // the peer's PSN
 
+	QKey uint32 // UD only: the key that datagrams to this queue pair must carry
+
 	GIDIndex int    // own row of the GID table, see Context.FindGID
 	PSN      uint32 // first packet number of the own sends, 24 bits
 
@@ -331,12 +305,18 @@ type ConnectConfig struct {
 //
 // Implements: int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 func (q *QP) ToInit(cfg ConnectConfig) error {
-	return q.Modify(QPAttr{State: QPInit, PKeyIndex: cfg.PKeyIndex, Port: or(cfg.Port, 1), Access: cfg.Access},
-		AttrState|AttrPKeyIndex|AttrPort|AttrAccess)
+	if err := q.life().enter("initialize QP"); err != nil {
+		return err
+	}
+	defer q.node.leave()
+	t, _ := transitionOf(q.typ, QPReset, QPInit)
+	return q.Modify(QPAttr{State: QPInit, PKeyIndex: cfg.PKeyIndex, Port: or(cfg.Port, 1), Access: cfg.Access, QKey: cfg.QKey},
+		AttrState|t.need)
 }
 
 // Connect takes a queue pair in INIT to RTR and RTS. The peer answers once it
-// is connected as well.
+// is connected as well. A UD or raw packet queue pair has no peer: it is ready
+// for any destination then, and the peer's fields do not count.
 //
 // Implements: int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 func (q *QP) Connect(cfg ConnectConfig) error {
@@ -355,6 +335,10 @@ func (q *QP) Connect(cfg ConnectConfig) error {
 		return err
 	}
 	q.maxMsg.Store(p.MaxMsgSize)
+	if q.typ == UD {
+		q.maxMsg.Store(uint32(p.ActiveMTU.Bytes()))
+	}
+	toRTR, _ := transitionOf(q.typ, QPInit, QPRTR)
 	if err := q.Modify(QPAttr{
 		State:   QPRTR,
 		PathMTU: or(cfg.MTU, p.ActiveMTU),
@@ -366,9 +350,10 @@ func (q *QP) Connect(cfg ConnectConfig) error {
 		RQPSN:           cfg.DestPSN,
 		MaxDestRdAtomic: or(cfg.MaxDestRdAtomic, min(16, lim.dev.MaxQPReadAtomic)),
 		MinRNRTimer:     or(cfg.MinRNRTimer, 12),
-	}, AttrState|AttrPathMTU|AttrAH|AttrDestQPNum|AttrRQPSN|AttrMaxDestRdAtomic|AttrMinRNRTimer); err != nil {
+	}, AttrState|toRTR.need); err != nil {
 		return err
 	}
+	toRTS, _ := transitionOf(q.typ, QPRTR, QPRTS)
 	return q.Modify(QPAttr{
 		State:       QPRTS,
 		SQPSN:       cfg.PSN,
@@ -376,7 +361,7 @@ func (q *QP) Connect(cfg ConnectConfig) error {
 		Timeout:     or(cfg.Timeout, 14),
 		RetryCount:  or(cfg.RetryCount, 6),
 		RNRRetry:    or(cfg.RNRRetry, 7),
-	}, AttrState|AttrSQPSN|AttrMaxRdAtomic|AttrTimeout|AttrRetryCount|AttrRNRRetry)
+	}, AttrState|toRTS.need)
 }
 
 // ToError takes the queue pair to ERR: requests in flight are flushed, each

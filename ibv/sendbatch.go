@@ -2,7 +2,6 @@ package ibv
 
 import (
 	"encoding/binary"
-	"errors"
 	"math"
 	"runtime"
 	"sync/atomic"
@@ -279,6 +278,9 @@ func (b *SendBatch) local(op string, i int, opcode uint32, need Access, sges []S
 	if err := b.base().check(op, i); err != nil {
 		return err
 	}
+	if b.qp.ops>>opcode&1 == 0 {
+		return b.qp.cannot(opcode)
+	}
 	w := &b.wrs[i]
 	if w.Opcode != opcode || w.Flags&cgo.SendInline != 0 {
 		w.Opcode = unset
@@ -327,9 +329,6 @@ func (b *SendBatch) clear(i int) {
 }
 
 func (b *SendBatch) imm(op string, i int, opcode, imm uint32, sges []SGE) error {
-	if b != nil && b.qp != nil && b.qp.noImm {
-		return invalid(op, b.q.node.name, errors.ErrUnsupported, "iWARP has no immediate data")
-	}
 	if err := b.local(op, i, opcode, 0, sges); err != nil {
 		return err
 	}
@@ -339,8 +338,8 @@ func (b *SendBatch) imm(op string, i int, opcode, imm uint32, sges []SGE) error 
 }
 
 func (b *SendBatch) atomic(op string, i int, opcode uint32, r Remote, compareAdd, swap uint64, result SGE) error {
-	if b != nil && b.qp != nil && b.qp.noAtomics {
-		return invalid(op, b.q.node.name, errors.ErrUnsupported, "the device has no atomics")
+	if b != nil && b.qp != nil && b.qp.ops>>opcode&1 == 0 {
+		return b.qp.cannot(opcode)
 	}
 	if result.Length != 8 || r.Addr%8 != 0 {
 		return invalid(op, "request", ErrInvalid, "the result must have 8 bytes, not %d, and the remote address %#x be aligned to 8",
@@ -358,6 +357,9 @@ func (b *SendBatch) atomic(op string, i int, opcode uint32, r Remote, compareAdd
 func (b *SendBatch) inlined(op string, i int, opcode uint32, data [][]byte) error {
 	if err := b.base().check(op, i); err != nil {
 		return err
+	}
+	if b.qp.ops>>opcode&1 == 0 {
+		return b.qp.cannot(opcode)
 	}
 	total := 0
 	for _, d := range data {
@@ -439,6 +441,9 @@ func (b *SendBatch) aim(op string, from, n int) error {
 			reads++
 		case unset:
 			return invalid(op, b.q.node.name, ErrInvalid, "request %d has no operation", i)
+		}
+		if b.qp.typ == UD && (b.extra == nil || b.extra[i] == nil) {
+			return invalid(op, b.q.node.name, ErrInvalid, "request %d has no destination: see SetDest", i)
 		}
 	}
 	b.batch.aim(from, n)

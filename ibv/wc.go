@@ -60,6 +60,36 @@ func (w *WC) Imm() (uint32, bool) {
 	return binary.BigEndian.Uint32(w.w.Imm[:]), true
 }
 
+// SrcQP is the number of the queue pair that sent a datagram.
+func (w *WC) SrcQP() uint32 { return w.w.SrcQP }
+
+// GRH reports whether the first GRHSize bytes of a datagram's receive buffer tell
+// where it came from.
+func (w *WC) GRH() bool { return w.OK() && w.w.Flags&(1<<0) != 0 }
+
+// Invalidated is the key that a SEND with invalidate of the peer's made invalid
+// here, and whether it was one.
+func (w *WC) Invalidated() (rkey uint32, ok bool) {
+	const withInv = 1 << 3
+	if !w.OK() || w.w.Flags&withInv == 0 {
+		return 0, false
+	}
+	return binary.NativeEndian.Uint32(w.w.Imm[:]), true
+}
+
+// PKeyIndex, like SLID, SL and DLIDPathBits, is what InfiniBand tells of a datagram's
+// way here.
+func (w *WC) PKeyIndex() uint16 { return w.w.PKeyIndex }
+
+// SLID is the sender's LID; see PKeyIndex.
+func (w *WC) SLID() uint16 { return w.w.SLID }
+
+// SL is the service level; see PKeyIndex.
+func (w *WC) SL() uint8 { return w.w.SL }
+
+// DLIDPathBits are the low bits of the own LID that it was sent to; see PKeyIndex.
+func (w *WC) DLIDPathBits() uint8 { return w.w.DLIDPathBits }
+
 // Queue tells which queue the request was on. In an error it is known where the
 // CQ serves one queue of the QP, or the other one was empty.
 func (w *WC) Queue() Queue {
