@@ -1,6 +1,7 @@
 package ibv
 
 import (
+	"fmt"
 	"runtime"
 	"unsafe"
 
@@ -294,6 +295,18 @@ func (b *batch) alive() {
 	runtime.KeepAlive(b.mem)
 	runtime.KeepAlive(b.q.keep)
 	runtime.KeepAlive(b.used)
+}
+
+// setIDs numbers n requests, from index from on.
+func (b *batch) setIDs(from, n int, first uint64) {
+	if b == nil || uint(from) > uint(b.n) || uint(n) > uint(b.n-from) {
+		panic(fmt.Sprintf("ibv: IDs of %d requests from index %d on: outside of the batch", n, from))
+	}
+	for at, end := unsafe.Add(b.first, uintptr(from)*b.stride), first+uint64(n); first != end; first++ {
+		(*cgo.RecvWR)(at).ID = first
+		at = unsafe.Add(at, b.stride)
+	}
+	runtime.KeepAlive(b.mem)
 }
 
 // setOffsets moves the first SGE of n requests, from index from on: the first of

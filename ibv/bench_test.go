@@ -69,8 +69,8 @@ func benchPostPoll(b *testing.B, n, length int, combined, ranges bool) {
 				_, err = batch.Post()
 			}
 			for got := 0; err == nil; {
-				for i := range wcs[:k] {
-					w := &wcs[i]
+				for i, part := 0, wcs[:k]; i < len(part); i++ {
+					w := &part[i]
 					if !w.OK() {
 						b.Fatal(w.Err())
 					}

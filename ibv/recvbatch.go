@@ -88,13 +88,7 @@ func (b *RecvBatch) SetID(i int, id uint64) {
 }
 
 // SetIDs sets the IDs of n requests, from index from on; see SendBatch.SetIDs.
-func (b *RecvBatch) SetIDs(from, n int, first uint64) {
-	wrs := b.wrs[from : from+n : len(b.wrs)]
-	for i := range wrs {
-		wrs[i].ID = first + uint64(i)
-	}
-	runtime.KeepAlive(b.mem)
-}
+func (b *RecvBatch) SetIDs(from, n int, first uint64) { b.base().setIDs(from, n, first) }
 
 // SetOffset moves the first SGE of request i within its region; the length
 // stays. The error is ErrOutOfRange itself, also where the request has no SGE.

@@ -175,13 +175,7 @@ func (b *SendBatch) SetID(i int, id uint64) {
 // SetIDs sets the IDs of n requests, from index from on, to first and the numbers
 // after it. Like the other setters of ranges it costs a fraction of as many
 // calls for one request each. It panics where the range leaves the batch.
-func (b *SendBatch) SetIDs(from, n int, first uint64) {
-	wrs := b.wrs[from : from+n : len(b.wrs)]
-	for i := range wrs {
-		wrs[i].ID = first + uint64(i)
-	}
-	runtime.KeepAlive(b.mem)
-}
+func (b *SendBatch) SetIDs(from, n int, first uint64) { b.base().setIDs(from, n, first) }
 
 // SetFlags sets the flags of request i.
 func (b *SendBatch) SetFlags(i int, f SendFlags) {
