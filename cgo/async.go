@@ -5,13 +5,14 @@ package cgo
 // #include "rb_verbs.h"
 import "C"
 
-// AsyncEvent names what happened and to which object. QP and CQ are to be
+// AsyncEvent names what happened and to which object. QP, CQ and SRQ are to be
 // compared only: the object may be gone.
 type AsyncEvent struct {
 	Type uint32
 	Port int // of a port event
 	QP   QP
 	CQ   CQ
+	SRQ  SRQ
 }
 
 // DupAsyncFD makes the context's descriptor of async events non-blocking and
@@ -34,5 +35,5 @@ func (h Context) AsyncEvent() (ev AsyncEvent, ok bool, err error) {
 	if n <= 0 {
 		return ev, false, check("ibv_get_async_event", n)
 	}
-	return AsyncEvent{Type: uint32(c._type), Port: int(c.port), QP: QP{c.qp}, CQ: CQ{c.cq}}, true, nil
+	return AsyncEvent{Type: uint32(c._type), Port: int(c.port), QP: QP{c.qp}, CQ: CQ{c.cq}, SRQ: SRQ{c.srq}}, true, nil
 }

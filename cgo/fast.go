@@ -6,6 +6,7 @@ package cgo
 // #include <stdlib.h>
 // #include <string.h>
 // #include "rb_fast.h"
+// #include "rb_srq.h"
 import "C"
 
 import (
@@ -22,6 +23,7 @@ type QPRecord struct {
 	p   *C.struct_rb_qp
 	scq *CQRecord
 	rcq *CQRecord
+	srq *SRQRecord
 }
 
 // NewQPRecord makes the record of qp and enters it with its CQs. A record that
@@ -100,17 +102,26 @@ func (r *CQRecord) Reopen() { C.rb_cq_reopen(r.p) }
 
 // UseRecord says up to where a queue pair's requests use a memory region.
 type UseRecord struct {
-	p  *C.struct_rb_use
-	qp *QPRecord
+	p   *C.struct_rb_use
+	qp  *QPRecord
+	srq *SRQRecord // instead of qp
 }
 
 // NewUseRecord makes the record of qp's use of one memory region.
 func NewUseRecord(qp *QPRecord) (*UseRecord, error) {
+	u, err := newUseRecord()
+	if err == nil {
+		u.qp = qp
+	}
+	return u, err
+}
+
+func newUseRecord() (*UseRecord, error) {
 	p := (*C.struct_rb_use)(C.calloc(1, C.sizeof_struct_rb_use))
 	if p == nil {
 		return nil, check("malloc", -int(C.ENOMEM))
 	}
-	r := &UseRecord{p, qp}
+	r := &UseRecord{p: p}
 	runtime.AddCleanup(r, func(p *C.struct_rb_use) { C.free(unsafe.Pointer(p)) }, p)
 	return r, nil
 }
@@ -121,11 +132,20 @@ func (r *UseRecord) SetClosed(closed bool) {
 	if closed {
 		c = 1
 	}
+	if r.srq != nil {
+		C.rb_srq_use_close(r.srq.p, r.p, c)
+		return
+	}
 	C.rb_use_close(r.qp.p, r.p, c)
 }
 
 // Busy reports whether a request that uses the region may be in flight.
-func (r *UseRecord) Busy() bool { return C.rb_use_busy(r.qp.p, r.p) != 0 }
+func (r *UseRecord) Busy() bool {
+	if r.srq != nil {
+		return C.rb_srq_use_busy(r.srq.p, r.p) != 0
+	}
+	return C.rb_use_busy(r.qp.p, r.p) != 0
+}
 
 // Addr is the record's address, for BatchUse.Use.
 func (r *UseRecord) Addr() uintptr { return uintptr(unsafe.Pointer(r.p)) }
@@ -227,4 +247,14 @@ func (r *CQRecord) PollArm(wc *WC, n int, solicited bool) int {
 	k := int(C.rb_poll_arm(C.uintptr_t(uintptr(unsafe.Pointer(r.p))), C.int(n), (*C.struct_ibv_wc)(unsafe.Pointer(wc)), s))
 	runtime.KeepAlive(r)
 	return k
+}
+
+// PollSpin is Poll that looks again for up to spin nanoseconds; took is how long
+// it did, 0 where something was there at once.
+func (r *CQRecord) PollSpin(wc *WC, n int, spin uint64) (k int, took uint64) {
+	var ns C.uint64_t
+	k = int(C.rb_poll_spin(C.uintptr_t(uintptr(unsafe.Pointer(r.p))), C.int(n), (*C.struct_ibv_wc)(unsafe.Pointer(wc)),
+		C.uint64_t(spin), &ns))
+	runtime.KeepAlive(r)
+	return k, uint64(ns)
 }

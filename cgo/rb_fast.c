@@ -1,46 +1,11 @@
 #include "rb_fast.h"
+#include "rb_lock.h"
+#include "rb_srq.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#define likely(x) __builtin_expect(!!(x), 1)
-#define unlikely(x) __builtin_expect(!!(x), 0)
-
-/* Counters that one side writes under its lock and the other reads without. */
-#define rb_get(p) __atomic_load_n(p, __ATOMIC_ACQUIRE)
-#define rb_set(p, v) __atomic_store_n(p, v, __ATOMIC_RELEASE)
-
-/* One atomic instruction a turn, which is all that a batch of one can afford.
- * A provider's post may enter the kernel while it holds the lock, so those who
- * wait yield. */
-static __attribute__((noinline)) void lock_slow(uint32_t *l)
-{
-	for (unsigned spins = 0;; spins++) {
-		if (__atomic_load_n(l, __ATOMIC_RELAXED) == 0 &&
-		    __atomic_exchange_n(l, 1, __ATOMIC_ACQUIRE) == 0)
-			return;
-		if (spins >= 64)
-			sched_yield();
-#if defined(__x86_64__)
-		else
-			__builtin_ia32_pause();
-#endif
-	}
-}
-
-static inline void lock(uint32_t *l)
-{
-	if (unlikely(__atomic_exchange_n(l, 1, __ATOMIC_ACQUIRE)))
-		lock_slow(l);
-}
-
-static inline void unlock(uint32_t *l)
-{
-	__atomic_store_n(l, 0, __ATOMIC_RELEASE);
-}
 
 static void lock_queues(struct rb_qp *q)
 {
@@ -516,7 +481,8 @@ account_error(struct rb_qp *q, uint32_t roles, struct ibv_wc *wc)
 	if (roles == (RB_SEND | RB_RECV)) {
 		uint64_t sends = rb_get(&q->sq_posted), recvs = rb_get(&q->rq_posted);
 
-		if (recvs <= q->recv.ok + q->recv.errs)
+		/* What an SRQ holds is anybody's: it tells nothing. */
+		if (!q->srq && recvs <= q->recv.ok + q->recv.errs)
 			roles = RB_SEND;
 		else if (sends == rb_get(&q->sq_signaled) && sends <= q->send.ok + q->send.errs)
 			roles = RB_RECV;
@@ -528,6 +494,8 @@ account_error(struct rb_qp *q, uint32_t roles, struct ibv_wc *wc)
 		break;
 	case RB_RECV:
 		rb_set(&q->recv.errs, q->recv.errs + 1);
+		if (q->srq)
+			rb_srq_done(q->srq, 1);
 		wc->opcode = IBV_WC_RECV;
 		break;
 	default:
@@ -586,6 +554,8 @@ static void account(struct rb_cq *c, struct ibv_wc *wc, int n)
 
 			rb_set(&s->q->send.ok, s->q->send.ok + ok - recvs);
 			rb_set(&s->q->recv.ok, s->q->recv.ok + recvs);
+			if (unlikely(s->q->srq))
+				rb_srq_done(s->q->srq, recvs);
 		}
 		i += ok;
 		if (i < n && wc[i].qp_num == qpn) {
@@ -637,6 +607,36 @@ int rb_poll_arm(uintptr_t cq, int n, struct ibv_wc *wc, int solicited)
 	return r;
 }
 
+static inline void relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#endif
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+/* Polls until something is there, for spin_ns; *took is how long it did. */
+int rb_poll_spin(uintptr_t cq, int n, struct ibv_wc *wc, uint64_t spin_ns, uint64_t *took)
+{
+	int r = rb_poll(cq, n, wc);
+
+	*took = 0;
+	if (r)
+		return r;
+	for (uint64_t begin = now_ns(); !r && *took < spin_ns; *took = now_ns() - begin) {
+		relax();
+		r = rb_poll(cq, n, wc);
+	}
+	return r;
+}
+
 /* Post and poll at the price of one crossing. A refused post polls all the same:
  * completions are what makes room for the next. */
 rb_posted rb_post_poll_send(uintptr_t batch, uintptr_t cq, int n, struct ibv_wc *wc)
@@ -656,21 +656,6 @@ rb_posted rb_post_poll_recv(uintptr_t batch, uintptr_t cq, int n, struct ibv_wc 
 }
 
 /* The engine. */
-
-static inline void relax(void)
-{
-#if defined(__x86_64__)
-	__builtin_ia32_pause();
-#endif
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ull + t.tv_nsec;
-}
 
 /* The engine takes every completion off the CQ, so the CQ must be the send
  * queue's own, and nothing signalled may be on its way. */

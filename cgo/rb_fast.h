@@ -21,6 +21,7 @@
  */
 
 struct rb_qp;
+struct rb_srq;
 
 /* One memory region's use by one QP: it is busy until the requests up to these
  * positions are retired. Written under the QP's queue locks. */
@@ -92,6 +93,7 @@ struct rb_cq;
 struct rb_qp {
 	struct ibv_qp *qp;
 	struct rb_cq *send_cq, *recv_cq;
+	struct rb_srq *srq; /* receives for it, or NULL */
 	uint32_t state;      /* enum ibv_qp_state, as far as we know */
 	uint32_t read_depth; /* READs and atomics this side may start */
 	uint32_t sq_cap, rq_cap;
@@ -174,6 +176,7 @@ rb_posted rb_post_send(uintptr_t batch);
 rb_posted rb_post_recv(uintptr_t batch);
 int rb_poll(uintptr_t cq, int n, struct ibv_wc *wc);
 int rb_poll_arm(uintptr_t cq, int n, struct ibv_wc *wc, int solicited);
+int rb_poll_spin(uintptr_t cq, int n, struct ibv_wc *wc, uint64_t spin_ns, uint64_t *took);
 int rb_run_start(uintptr_t run);
 int rb_run_step(uintptr_t run, uint64_t spin_ns, int arm);
 rb_posted rb_post_poll_send(uintptr_t batch, uintptr_t cq, int n, struct ibv_wc *wc);

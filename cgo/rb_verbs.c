@@ -243,6 +243,10 @@ int rb_async_event(struct ibv_context *c, struct rb_async_event *out)
 	case IBV_EVENT_CQ_ERR:
 		out->cq = ev.element.cq;
 		break;
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		out->srq = ev.element.srq;
+		break;
 	case IBV_EVENT_QP_FATAL:
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR:

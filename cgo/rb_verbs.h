@@ -61,6 +61,7 @@ int rb_dup_fd(int fd);
 struct rb_async_event {
 	struct ibv_qp *qp;
 	struct ibv_cq *cq;
+	struct ibv_srq *srq;
 	uint32_t type;
 	int32_t port;
 };

@@ -19,3 +19,39 @@ func (Context) InitAHFromWC(*WC, *[40]byte, uint8) (AHAttr, error) {
 }
 func (QP) AttachMcast(*[16]byte, uint16) error { return unsupported("ibv_attach_mcast") }
 func (QP) DetachMcast(*[16]byte, uint16) error { return unsupported("ibv_detach_mcast") }
+
+// Handles of a build without the libraries: the zero value is the only one.
+type (
+	SRQ       struct{}
+	XRCD      struct{}
+	SRQRecord struct{}
+)
+
+// IsNil reports whether the handle names no object: always, here.
+func (SRQ) IsNil() bool { return true }
+
+// IsNil reports whether the handle names no object: always, here.
+func (XRCD) IsNil() bool { return true }
+
+func (PD) CreateSRQ(*SRQAttr) (SRQ, error)       { return SRQ{}, unsupported("ibv_create_srq") }
+func (PD) CreateSRQEx(*SRQInitAttr) (SRQ, error) { return SRQ{}, unsupported("ibv_create_srq_ex") }
+func (SRQ) Modify(*SRQAttr, uint32) error        { return unsupported("ibv_modify_srq") }
+func (SRQ) Query() (SRQAttr, error)              { return SRQAttr{}, unsupported("ibv_query_srq") }
+func (SRQ) Number() (uint32, error)              { return 0, unsupported("ibv_get_srq_num") }
+func (SRQ) Destroy() error                       { return unsupported("ibv_destroy_srq") }
+func (Context) OpenXRCD(int, int) (XRCD, error)  { return XRCD{}, unsupported("ibv_open_xrcd") }
+func (XRCD) Close() error                        { return unsupported("ibv_close_xrcd") }
+
+func (Context) OpenQP(XRCD, uint32, uint32) (QP, error) { return QP{}, unsupported("ibv_open_qp") }
+
+func NewSRQRecord(SRQ) (*SRQRecord, error)           { return nil, unsupported("ibv_create_srq") }
+func (*SRQRecord) Shut()                             {}
+func (*SRQRecord) Reopen()                           {}
+func (*SRQRecord) Gone()                             {}
+func (*SRQRecord) Left() uint64                      { return 0 }
+func (*SRQRecord) Addr() uintptr                     { return 0 }
+func NewSRQUseRecord(*SRQRecord) (*UseRecord, error) { return nil, unsupported("ibv_create_srq") }
+func (*QPRecord) SetSRQ(*SRQRecord)                  {}
+
+func PostSRQ(*Batch) Posted                                  { return Posted{Errno: enosys, Why: ProviderRefused} }
+func PostPollSRQ(b *Batch, _ *CQRecord, _ *WC, _ int) Posted { return PostSRQ(b) }

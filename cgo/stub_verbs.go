@@ -79,6 +79,9 @@ func (*CQRecord) Reopen()                    {}
 func (*CQRecord) Poll(*WC, int) int          { return -int(enosys) }
 func (*CQRecord) PollArm(*WC, int, bool) int { return -int(enosys) }
 
+// PollSpin is unsupported here.
+func (*CQRecord) PollSpin(*WC, int, uint64) (int, uint64) { return -int(enosys), 0 }
+
 func NewUseRecord(*QPRecord) (*UseRecord, error) { return nil, unsupported("ibv_create_qp") }
 func (*UseRecord) SetClosed(bool)                {}
 func (*UseRecord) Busy() bool                    { return false }
@@ -103,6 +106,7 @@ type AsyncEvent struct {
 	Port int
 	QP   QP
 	CQ   CQ
+	SRQ  SRQ
 }
 
 func (Context) DupAsyncFD() (uintptr, error) { return 0, unsupported("ibv_get_async_event") }

@@ -294,6 +294,9 @@ func (q CQ) Destroy() error {
 func (p PD) CreateQP(a *QPInitAttr) (QP, error) {
 	enter()
 	defer leave()
+	if a.extended() {
+		return p.createQPEx(a)
+	}
 	init := toQPInitAttr(a)
 	r := C.rb_create_qp(p.p, &init)
 	if err := check("ibv_create_qp", int(r.err)); err != nil {
@@ -307,6 +310,7 @@ func toQPInitAttr(a *QPInitAttr) C.struct_ibv_qp_init_attr {
 	c := C.struct_ibv_qp_init_attr{
 		send_cq: a.SendCQ.p,
 		recv_cq: a.RecvCQ.p,
+		srq:     a.SRQ.p,
 		cap:     toQPCap(&a.Cap),
 		qp_type: a.Type,
 	}
@@ -378,7 +382,13 @@ func (q QP) Query(mask uint32) (QPAttr, error) {
 	if err := check("ibv_query_qp", int(C.rb_query_qp(q.p, &c, C.int(mask), &init))); err != nil {
 		return QPAttr{}, err
 	}
-	a := QPAttr{
+	a := qpAttr(&c)
+	fromQPCap(&init.cap, &a.Cap)
+	return a, nil
+}
+
+func qpAttr(c *C.struct_ibv_qp_attr) QPAttr {
+	return QPAttr{
 		State:             c.qp_state,
 		CurState:          c.cur_qp_state,
 		PathMTU:           c.path_mtu,
@@ -400,8 +410,6 @@ func (q QP) Query(mask uint32) (QPAttr, error) {
 		RNRRetry:          uint8(c.rnr_retry),
 		RateLimit:         uint32(c.rate_limit),
 	}
-	fromQPCap(&init.cap, &a.Cap)
-	return a, nil
 }
 
 // Number returns the QP's number.

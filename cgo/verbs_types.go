@@ -65,9 +65,15 @@ type QPCap struct {
 // capacities back into Cap.
 type QPInitAttr struct {
 	SendCQ, RecvCQ CQ
+	SRQ            SRQ
 	Cap            QPCap
 	Type           uint32 // enum ibv_qp_type
 	SignalAll      bool
+	// What makes it struct ibv_qp_init_attr_ex.
+	XRCD        XRCD
+	SendOps     uint64 // enum ibv_qp_create_send_ops_flags: the QP is to have ibv_wr_*
+	CreateFlags uint32
+	SourceQPN   uint32
 }
 
 // AHAttr is struct ibv_ah_attr.
