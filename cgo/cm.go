@@ -78,7 +78,7 @@ func (r *EventReader) Free() {
 // waits. It never blocks.
 //
 // Implements: int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
-// Implements: int rdma_ack_cm_event(struct rdma_cm_event *event)
+// and int rdma_ack_cm_event(struct rdma_cm_event *event)
 func (r *EventReader) Next() (ev Event, ok bool, err error) {
 	ret := int(C.rb_cm_get_event(r.ch.p, r.buf))
 	if ret == -int(syscall.EAGAIN) {
@@ -94,6 +94,8 @@ func (r *EventReader) Next() (ev Event, ok bool, err error) {
 		Cookie: uint64(b.cookie),
 		NewID:  ID{b.new_id},
 		Conn:   fromConn(&b.conn),
+		UD:     UDParam{ahAttr(&b.ud.ah), uint32(b.ud.qp_num), uint32(b.ud.qkey)},
+		Group:  uint64(b.group),
 		Info:   fromInfo(&b.info),
 	}
 	if n := int(b.private_len); n > 0 {

@@ -71,6 +71,12 @@ type ConnParam struct {
 	QPNum              uint32 // ignored when the id has a QP
 }
 
+// UDParam is the way to the peer or the group of an id of datagrams.
+type UDParam struct {
+	AH          AHAttr
+	QPNum, QKey uint32
+}
+
 // IDInfo is what user space can read of a cm_id, copied by value.
 type IDInfo struct {
 	Verbs       Context // nil handle when librdmacm knows no device
@@ -95,6 +101,8 @@ type Event struct {
 	Cookie uint64 // of the id; for CONNECT_REQUEST the listener's
 	NewID  ID     // CONNECT_REQUEST only: the receiver owns it
 	Conn   ConnParam
+	UD     UDParam // of an id of datagrams
+	Group  uint64  // of a multicast event: what JoinMulticast was given
 	// PrivateData is the field as the wire has it, padding included.
 	PrivateData []byte
 	Info        IDInfo
@@ -127,6 +135,29 @@ const (
 	PortSpaceUDP   = 0x0111
 	PortSpaceIB    = 0x013F
 )
+
+// Values of enum rdma_cm_mc_join_flags.
+const (
+	JoinFullMember uint32 = iota
+	JoinSendOnlyFullMember
+)
+
+// Bits of rdma_addrinfo's ai_flags.
+const (
+	AIPassive     = 1
+	AINumericHost = 2
+	AINoRoute     = 4
+	AIFamily      = 8
+)
+
+// AddrInfo is struct rdma_addrinfo by value. Addresses of other families than
+// IPv4 and IPv6 (AF_IB) are left zero.
+type AddrInfo struct {
+	Flags, Family, QPType, PortSpace int
+	Src, Dst                         netip.AddrPort
+	SrcName, DstName                 string
+	Route, Connect                   []byte
+}
 
 // Levels and names of rdma_set_option.
 const (

@@ -14,9 +14,9 @@ static int fold(int ret)
 	return errno ? -errno : -EIO;
 }
 
-// to_sys builds the sockaddr that librdmacm wants; NULL for "none".
-static struct sockaddr *to_sys(const struct rb_sockaddr *in,
-			       struct sockaddr_storage *out)
+// rb_to_sys builds the sockaddr that librdmacm wants; NULL for "none".
+struct sockaddr *rb_to_sys(const struct rb_sockaddr *in,
+			   struct sockaddr_storage *out)
 {
 	memset(out, 0, sizeof(*out));
 	if (in->family == AF_INET) {
@@ -36,7 +36,7 @@ static struct sockaddr *to_sys(const struct rb_sockaddr *in,
 	return (struct sockaddr *)out;
 }
 
-static void from_sys(const struct sockaddr *in, struct rb_sockaddr *out)
+void rb_from_sys(const struct sockaddr *in, struct rb_sockaddr *out)
 {
 	memset(out, 0, sizeof(*out));
 	out->family = in->sa_family;
@@ -82,13 +82,50 @@ int rb_cm_dup_fd(struct rdma_event_channel *ch)
 	return fd < 0 ? -errno : fd;
 }
 
+static void copy_private(struct rb_cm_event *out, const void *data, uint8_t len)
+{
+	if (!data)
+		return;
+	out->private_len = len;
+	memcpy(out->private_data, data, len);
+}
+
+static void copy_conn(const struct rdma_cm_event *ev, struct rb_cm_event *out)
+{
+	const struct rdma_conn_param *c = &ev->param.conn;
+
+	out->conn.responder_resources = c->responder_resources;
+	out->conn.initiator_depth = c->initiator_depth;
+	out->conn.flow_control = c->flow_control;
+	out->conn.retry_count = c->retry_count;
+	out->conn.rnr_retry_count = c->rnr_retry_count;
+	out->conn.srq = c->srq;
+	out->conn.qp_num = c->qp_num;
+	copy_private(out, c->private_data, c->private_data_len);
+}
+
+// In a multicast event librdmacm puts the join's context where other events
+// have their private data.
+static void copy_ud(const struct rdma_cm_event *ev, struct rb_cm_event *out)
+{
+	const struct rdma_ud_param *u = &ev->param.ud;
+
+	out->ud.ah = u->ah_attr;
+	out->ud.qp_num = u->qp_num;
+	out->ud.qkey = u->qkey;
+	if (ev->event == RDMA_CM_EVENT_MULTICAST_JOIN ||
+	    ev->event == RDMA_CM_EVENT_MULTICAST_ERROR)
+		out->group = (uint64_t)(uintptr_t)u->private_data;
+	else
+		copy_private(out, u->private_data, u->private_data_len);
+}
+
 // Copy and acknowledge in one call: an unacknowledged event would make
 // rdma_destroy_id wait for ever. The id's fields are copied here as well,
 // since only the caller of rdma_get_cm_event may read them safely.
 int rb_cm_get_event(struct rdma_event_channel *ch, struct rb_cm_event *out)
 {
 	struct rdma_cm_event *ev;
-	const struct rdma_conn_param *c;
 
 	errno = 0;
 	if (rdma_get_cm_event(ch, &ev))
@@ -105,22 +142,13 @@ int rb_cm_get_event(struct rdma_event_channel *ch, struct rb_cm_event *out)
 	}
 
 	memset(&out->conn, 0, sizeof(out->conn));
+	memset(&out->ud, 0, sizeof(out->ud));
+	out->group = 0;
 	out->private_len = 0;
-	if (ev->id->ps == RDMA_PS_TCP || ev->id->ps == RDMA_PS_IB) {
-		c = &ev->param.conn;
-		out->conn.responder_resources = c->responder_resources;
-		out->conn.initiator_depth = c->initiator_depth;
-		out->conn.flow_control = c->flow_control;
-		out->conn.retry_count = c->retry_count;
-		out->conn.rnr_retry_count = c->rnr_retry_count;
-		out->conn.srq = c->srq;
-		out->conn.qp_num = c->qp_num;
-		if (c->private_data) {
-			out->private_len = c->private_data_len;
-			memcpy(out->private_data, c->private_data,
-			       c->private_data_len);
-		}
-	}
+	if (ev->id->qp_type == IBV_QPT_UD)
+		copy_ud(ev, out);
+	else
+		copy_conn(ev, out);
 	rb_cm_query(ev->id, &out->info);
 	rdma_ack_cm_event(ev);
 	return 0;
@@ -149,7 +177,7 @@ void rb_cm_set_cookie(struct rdma_cm_id *id, uint64_t cookie)
 int rb_cm_bind(struct rdma_cm_id *id, struct rb_sockaddr addr)
 {
 	struct sockaddr_storage ss;
-	struct sockaddr *sa = to_sys(&addr, &ss);
+	struct sockaddr *sa = rb_to_sys(&addr, &ss);
 
 	if (!sa)
 		return -EAFNOSUPPORT;
@@ -161,12 +189,12 @@ int rb_cm_resolve_addr(struct rdma_cm_id *id, struct rb_sockaddr src,
 		       struct rb_sockaddr dst, int timeout_ms)
 {
 	struct sockaddr_storage s, d;
-	struct sockaddr *to = to_sys(&dst, &d);
+	struct sockaddr *to = rb_to_sys(&dst, &d);
 
 	if (!to)
 		return -EAFNOSUPPORT;
 	errno = 0;
-	return fold(rdma_resolve_addr(id, to_sys(&src, &s), to, timeout_ms));
+	return fold(rdma_resolve_addr(id, rb_to_sys(&src, &s), to, timeout_ms));
 }
 
 // librdmacm dereferences id->verbs here without a look.
@@ -297,8 +325,8 @@ void rb_cm_query(struct rdma_cm_id *id, struct rb_cm_info *out)
 		out->device_index = ibv_get_device_index(id->verbs->device);
 		out->transport = id->verbs->device->transport_type;
 	}
-	from_sys(&id->route.addr.src_addr, &out->local);
-	from_sys(&id->route.addr.dst_addr, &out->peer);
+	rb_from_sys(&id->route.addr.src_addr, &out->local);
+	rb_from_sys(&id->route.addr.dst_addr, &out->peer);
 	memcpy(out->sgid, &id->route.addr.addr.ibaddr.sgid, 16);
 	memcpy(out->dgid, &id->route.addr.addr.ibaddr.dgid, 16);
 	out->pkey = ntohs(id->route.addr.addr.ibaddr.pkey);

@@ -51,6 +51,13 @@ struct rb_cm_info {
 	uint8_t path_dgid[16];
 };
 
+// rb_cm_ud is what a UD event tells of the way to the peer or the group.
+struct rb_cm_ud {
+	struct ibv_ah_attr ah;
+	uint32_t qp_num;
+	uint32_t qkey;
+};
+
 // rb_cm_event is a copy of an event that was already acknowledged.
 struct rb_cm_event {
 	uint32_t type;
@@ -59,10 +66,16 @@ struct rb_cm_event {
 	uint64_t listen_cookie;
 	struct rdma_cm_id *new_id; // CONNECT_REQUEST only: the receiver owns it
 	struct rb_cm_conn conn;
+	struct rb_cm_ud ud;
+	uint64_t group; // of a multicast event: what the join gave
 	uint32_t private_len;
 	uint8_t private_data[256];
 	struct rb_cm_info info;
 };
+
+struct sockaddr *rb_to_sys(const struct rb_sockaddr *in,
+			   struct sockaddr_storage *out);
+void rb_from_sys(const struct sockaddr *in, struct rb_sockaddr *out);
 
 int rb_cm_create_channel(struct rdma_event_channel **out);
 int rb_cm_dup_fd(struct rdma_event_channel *ch);
