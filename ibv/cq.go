@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"github.com/railbind/railbind/cgo"
@@ -22,6 +23,7 @@ type CQ struct {
 	cookie    uint64
 	solicited bool
 	size      int
+	patience  patience
 
 	destroy   func() error
 	errClosed error
@@ -42,6 +44,11 @@ type CQConfig struct {
 	// SolicitedOnly lets Wait sleep until a message that the sender marked
 	// Solicited arrived, or an error.
 	SolicitedOnly bool
+	// Spin is how long Wait looks in C before it sleeps, at most a millisecond:
+	// what comes meanwhile is had without the way through the kernel and Go's
+	// scheduler. It adapts: Wait looks for as long as lately was worth it, and for
+	// a 64th of Spin where completions take longer. Default 0, none. See SetMaxSpinners.
+	Spin time.Duration
 }
 
 func (c *CQ) life() *node {
@@ -66,10 +73,13 @@ func (c *Context) CreateCQ(cfg CQConfig) (*CQ, error) {
 	if cfg.Size < 0 || cfg.Size > 1<<30 {
 		return nil, invalid(op, c.name, ErrInvalid, "size %d", cfg.Size)
 	}
+	if cfg.Spin < 0 || cfg.Spin > maxSpin {
+		return nil, invalid(op, c.name, ErrInvalid, "spin %v, at most %v", cfg.Spin, maxSpin)
+	}
 	if err := c.ballast.keep(c); err != nil {
 		return nil, err
 	}
-	cq := &CQ{ctx: c, solicited: cfg.SolicitedOnly}
+	cq := &CQ{ctx: c, solicited: cfg.SolicitedOnly, patience: patience{limit: cfg.Spin}}
 	parents := []*node{c.node}
 	var ch cgo.CompChannel
 	if cfg.Channel != nil {
@@ -177,8 +187,8 @@ func (c *CQ) pollError(n int) error {
 }
 
 // Wait is Poll that waits for the first completion: it returns at least one, or
-// an error, which is the context's when that ends first. It does not spin and
-// does not allocate. Completions that are there are returned whatever the
+// an error, which is the context's when that ends first. It does not allocate,
+// and spins only where CQConfig.Spin says so. Completions that are there are returned whatever the
 // context says.
 //
 // Implements: int ibv_req_notify_cq(struct ibv_cq *cq, int solicited_only)
@@ -194,10 +204,24 @@ func (c *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
 	}
 	c.bell.join()
 	defer c.bell.leave()
+	var asleep time.Time
+	var spent time.Duration
+	if c.patience.limit > 0 {
+		var n int
+		if n, spent = c.spin(wcs); n > 0 {
+			return n, nil
+		} else if n < 0 {
+			return 0, c.pollError(n)
+		}
+		asleep = time.Now()
+	}
 	for {
 		n := c.rec.PollArm((*cgo.WC)(unsafe.Pointer(unsafe.SliceData(wcs))), len(wcs), c.solicited)
 		switch {
 		case n > 0:
+			if c.patience.limit > 0 {
+				c.patience.learn(spent + time.Since(asleep))
+			}
 			return n, nil
 		case n < 0:
 			return 0, c.pollError(n)
@@ -209,4 +233,18 @@ func (c *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
 			return 0, err
 		}
 	}
+}
+
+// spin polls for as long as it is worth it; 0 where nothing came, or where too
+// many goroutines spin already.
+func (c *CQ) spin(wcs []WC) (n int, spent time.Duration) {
+	if !maySpin() {
+		return 0, 0
+	}
+	defer spun()
+	n, ns := c.rec.PollSpin((*cgo.WC)(unsafe.Pointer(unsafe.SliceData(wcs))), len(wcs), uint64(c.patience.now()))
+	if n > 0 && ns > 0 {
+		c.patience.learn(time.Duration(ns))
+	}
+	return n, time.Duration(ns)
 }

@@ -41,6 +41,43 @@ func TestPairRun(t *testing.T) {
 	requirePattern(t, a.mr.Bytes()[:4*size], 7)
 }
 
+// TestPairTransfer moves memory that is longer than the queue is deep, there and
+// back, while completions are waited for with and without spinning.
+func TestPairTransfer(t *testing.T) {
+	const size, piece = 200_001, 1000
+	a, b := newPair(t, endConfig{mr: size, qp: QPConfig{MaxSend: 16}})
+	for _, c := range []*CQ{a.scq, b.rcq} {
+		c.patience.limit = maxSpin
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	fill(a.mr.Bytes(), 3)
+	t.Cleanup(func() { SetMaxSpinners(0) })
+	for _, spinners := range []int{-1, 1} {
+		SetMaxSpinners(spinners)
+		clear(b.mr.Bytes())
+		out, err := a.qp.NewTransfer(a.mr.SGE(0, size), b.mr.Remote(0), TransferConfig{Piece: piece})
+		require.NoError(t, err)
+		done, err := out.Run(ctx, RunConfig{})
+		require.NoError(t, err)
+		require.Equal(t, size/piece+1, done)
+		requirePattern(t, b.mr.Bytes(), 3)
+		clear(a.mr.Bytes())
+		back, err := a.qp.NewTransfer(a.mr.SGE(0, size), b.mr.Remote(0), TransferConfig{Read: true})
+		require.NoError(t, err)
+		_, err = back.Run(ctx, RunConfig{})
+		require.NoError(t, err)
+		requirePattern(t, a.mr.Bytes(), 3)
+
+		for i := range 50 {
+			require.NoError(t, b.qp.PostRecv(RecvWR{ID: uint64(i), SGEs: []SGE{b.mr.SGE(0, 8)}}))
+			require.NoError(t, a.qp.PostSend(SendWR{SGEs: []SGE{a.mr.SGE(0, 8)}}))
+			require.Equal(t, uint64(i), waitOK(t, b.rcq, 1)[0].ID())
+			waitOK(t, a.scq, 1)
+		}
+	}
+}
+
 // TestPairRunPeerGone: the peer goes in the middle of a list, and each request
 // either succeeded or is reported.
 func TestPairRunPeerGone(t *testing.T) {

@@ -21,8 +21,7 @@ type RunConfig struct {
 	Window int
 	// Spin is how long C looks for completions before the goroutine sleeps, or
 	// yields where the CQ has no channel. Default 20 microseconds; at most one
-	// millisecond; negative for none. At most GOMAXPROCS-1 goroutines spin at once;
-	// those beyond do not spin.
+	// millisecond; negative for none. See SetMaxSpinners.
 	Spin time.Duration
 }
 
@@ -89,16 +88,14 @@ func (b *SendBatch) Run(ctx context.Context, cfg RunConfig) (done int, err error
 	}
 }
 
-// spinners counts the goroutines that spin in C.
-var spinners atomic.Int32
-
 // spinning is one step; it spins if not too many do.
 func spinning(r *cgo.Run, spin time.Duration, arm bool) int {
 	if spin > 0 {
-		if int(spinners.Add(1)) > runtime.GOMAXPROCS(0)-1 {
+		if maySpin() {
+			defer spun()
+		} else {
 			spin = 0
 		}
-		defer spinners.Add(-1)
 	}
 	return r.Step(uint64(max(spin, 0)), arm)
 }
@@ -120,7 +117,7 @@ func (b *SendBatch) startRun(cfg *RunConfig) error {
 	if cfg.Spin == 0 {
 		cfg.Spin = 20 * time.Microsecond
 	}
-	if cfg.Window < 1 || cfg.Window > most || cfg.Interval < 1 || cfg.Interval > cfg.Window || cfg.Spin > time.Millisecond {
+	if cfg.Window < 1 || cfg.Window > most || cfg.Interval < 1 || cfg.Interval > cfg.Window || cfg.Spin > maxSpin {
 		return invalid(op, b.q.node.name, ErrInvalid, "a window of %d (at most %d), an interval of %d (at most the window), spin %v (at most 1ms)",
 			cfg.Window, most, cfg.Interval, cfg.Spin)
 	}
