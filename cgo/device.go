@@ -71,8 +71,8 @@ func (c Context) QueryClock() (seconds, nanoseconds int64, err error) {
 	return int64(s), int64(ns), err
 }
 
-// ImportDevice opens the context that another process has open under fd, which
-// is the library's from then on.
+// ImportDevice makes a context of the one that another process has open under
+// fd, which stays the caller's.
 //
 // Implements: struct ibv_context *ibv_import_device(int cmd_fd)
 func ImportDevice(fd uintptr) (Context, error) {

@@ -4,6 +4,7 @@
 
 #include <endian.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Falls back to ibv_query_device, and then tells nothing more. */
 int rb_query_device_ex(struct ibv_context *c, struct ibv_device_attr *out, struct rb_device_ex *ex)
@@ -101,9 +102,17 @@ int rb_query_clock(struct ibv_context *c, int64_t *seconds, int64_t *nanoseconds
 	return 0;
 }
 
+/* The context closes the descriptor it was given: it gets one of its own. */
 struct rb_context_r rb_import_device(int fd)
 {
-	return RB_RESULT(rb_context_r, ibv_import_device(fd));
+	int own = rb_dup_fd(fd);
+
+	if (own < 0)
+		return (struct rb_context_r){ NULL, own };
+	struct rb_context_r r = RB_RESULT(rb_context_r, ibv_import_device(own));
+	if (!r.p)
+		close(own);
+	return r;
 }
 
 /* The descriptor of the character device, which another process may import. */

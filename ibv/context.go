@@ -19,6 +19,10 @@ type Context struct {
 	async    *asyncEvents
 	ballast  *ballast
 
+	// How these are destroyed on the fake provider; nil elsewhere.
+	fakeDereg   func(cgo.MR) error
+	fakeDealloc func(cgo.PD) error
+
 	mu     sync.Mutex
 	limits *limits
 }
@@ -214,8 +218,17 @@ type PortAttr struct {
 	CapFlags                 uint32 // enum ibv_port_cap_flags
 	LID, SMLID               uint16 // InfiniBand only
 	LMC                      uint8
-	ActiveWidth, ActiveSpeed uint8 // as coded by InfiniBand
+	ActiveWidth, ActiveSpeed uint8 // as coded by InfiniBand; see Width and LaneMbps
 	PhysicalState            uint8
+
+	CapFlags2     uint16 // enum ibv_port_cap_flags2
+	MaxVLs        uint8  // virtual lanes, as coded by InfiniBand
+	SMSL          uint8  // service level to the subnet manager
+	SubnetTimeout uint8
+	InitTypeReply uint8
+	Flags         uint8 // IBV_QPF_GRH_REQUIRED
+	// Packets dropped for a wrong P_Key, for a wrong Q_Key.
+	BadPKeys, QKeyViolations uint32
 }
 
 // QueryPort asks for the state and the limits of a port; ports count from 1.
@@ -236,6 +249,8 @@ func (c *Context) QueryPort(port uint8) (PortAttr, error) {
 		LinkLayer: LinkLayer(a.LinkLayer), GIDTableLen: a.GIDTableLen, PKeyTableLen: int(a.PKeyTableLen),
 		MaxMsgSize: a.MaxMsgSize, CapFlags: a.CapFlags, LID: a.LID, SMLID: a.SMLID, LMC: a.LMC,
 		ActiveWidth: a.ActiveWidth, ActiveSpeed: a.ActiveSpeed, PhysicalState: a.PhysicalState,
+		CapFlags2: a.CapFlags2, MaxVLs: a.MaxVLs, SMSL: a.SMSL, SubnetTimeout: a.SubnetTimeout,
+		InitTypeReply: a.InitTypeReply, Flags: a.Flags, BadPKeys: a.BadPKeys, QKeyViolations: a.QKeyViolations,
 	}, nil
 }
 

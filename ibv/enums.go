@@ -173,51 +173,6 @@ func gidEntry(e cgo.GIDEntry) GIDEntry {
 	return GIDEntry{GID(e.GID), int(e.Index), uint8(e.Port), GIDType(e.Type), int(e.NetdevIndex)}
 }
 
-// Access says what a memory region, or a queue pair for its peer, may be used
-// for. Reading by the local device is always allowed.
-type Access uint32
-
-// Access rights. RemoteWrite and RemoteAtomic imply LocalWrite, which the verbs
-// demand beside them: Register and Modify add it.
-const (
-	LocalWrite   Access = 1 << 0 // receives and results of READs and atomics
-	RemoteWrite  Access = 1 << 1 // RDMA WRITE by the peer
-	RemoteRead   Access = 1 << 2 // RDMA READ by the peer
-	RemoteAtomic Access = 1 << 3 // atomics by the peer
-	// RelaxedOrdering lets the device's writes pass each other on the bus; it is
-	// ignored where device or kernel know no such thing.
-	RelaxedOrdering Access = 1 << 20
-)
-
-// full adds what the rights imply.
-func (a Access) full() Access {
-	if a&(RemoteWrite|RemoteAtomic) != 0 {
-		a |= LocalWrite
-	}
-	return a
-}
-
-func (a Access) String() string {
-	s := ""
-	for _, b := range []struct {
-		bit  Access
-		name string
-	}{{LocalWrite, "LocalWrite"}, {RemoteWrite, "RemoteWrite"}, {RemoteRead, "RemoteRead"},
-		{RemoteAtomic, "RemoteAtomic"}, {RelaxedOrdering, "RelaxedOrdering"}} {
-		if a&b.bit != 0 {
-			s += "|" + b.name
-			a &^= b.bit
-		}
-	}
-	if a != 0 {
-		s += fmt.Sprintf("|%#x", uint32(a))
-	}
-	if s == "" {
-		return "LocalRead"
-	}
-	return s[1:]
-}
-
 // QPState is a state of a queue pair.
 type QPState uint32
 

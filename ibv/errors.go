@@ -47,6 +47,8 @@ var (
 	ErrNoRDMA error = &sentinel{text: "no RDMA in this kernel"}
 	// ErrNoDevice: no RDMA device has that name (ENODEV).
 	ErrNoDevice error = &sentinel{"no such RDMA device", syscall.ENODEV, nil}
+	// ErrAmbiguousDevice: several RDMA devices fit (ENOTUNIQ).
+	ErrAmbiguousDevice error = &sentinel{"several RDMA devices fit", syscall.Errno(76), nil} // which other systems lack
 	// ErrDeviceNotAccessible: the device is there, its character device cannot be
 	// opened (EACCES).
 	ErrDeviceNotAccessible error = &sentinel{"RDMA device not accessible", syscall.EACCES, nil}

@@ -103,7 +103,7 @@ func TestUnknownValues(t *testing.T) {
 		{PortState(9), "PortState(9)"}, {MTU(9), "MTU(9)"}, {MTU(0), "MTU(0)"}, {MTU4096, "4096"}, {GIDType(9), "GIDType(9)"},
 		{LinkLayer(9), "LinkLayer(9)"}, {NodeType(99), "NodeType(99)"}, {Transport(99), "Transport(99)"},
 		{AtomicCap(9), "AtomicCap(9)"}, {Opcode(99), "Opcode(99)"}, {Queue(9), "Queue(9)"},
-		{Access(0), "LocalRead"}, {LocalWrite | RemoteRead, "LocalWrite|RemoteRead"}, {Access(1 << 9), "0x200"},
+		{Access(0), "LocalRead"}, {LocalWrite | RemoteRead, "LocalWrite|RemoteRead"}, {Access(1 << 12), "0x1000"},
 		{AttrState | AttrPort, "State, Port"}, {AttrMask(1 << 30), "0x40000000"},
 		{GID{10: 0xff, 11: 0xff, 12: 10, 15: 1}, "::ffff:10.0.0.1"},
 	} {
@@ -113,6 +113,7 @@ func TestUnknownValues(t *testing.T) {
 	require.Equal(t, LocalWrite|RemoteWrite, RemoteWrite.full())
 	require.Equal(t, LocalWrite|RemoteAtomic, RemoteAtomic.full())
 	require.Equal(t, RemoteRead, RemoteRead.full())
+	require.Equal(t, OnDemand|HugeTLB, HugeTLB.full())
 }
 
 // TestExplain: what is wrong with a transition that the device refused.

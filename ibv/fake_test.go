@@ -4,6 +4,7 @@ package ibv
 
 import (
 	"testing"
+	"unsafe"
 
 	"github.com/railbind/railbind/cgo"
 	"github.com/railbind/railbind/cgo/fakeverbs"
@@ -101,4 +102,10 @@ func (b *bench) mr(t testing.TB, size int, access Access) *MR {
 		}
 	})
 	return m
+}
+
+// newMR is makeMR for memory of this process, named by its own addresses.
+func newMR(p *PD, mem []byte, access Access, lkey, rkey uint32, destroy, free func() error, parents ...*node) *MR {
+	return makeMR(p, region{mem: mem, size: len(mem), addr: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))),
+		lkey: lkey, rkey: rkey, access: access, destroy: destroy, free: free}, parents...)
 }

@@ -39,7 +39,7 @@ func (q *poster) use(op string, h *held, m *MR) (*use, error) {
 	if h == nil || h.node == nil {
 		return nil, &Error{Op: op, Object: "nil object", Kind: ErrClosed}
 	}
-	if h.pd != q.pd {
+	if h.pd.uses != q.pd.uses { // a parent domain goes with its own
 		return nil, &Error{Op: op, Object: q.node.name, Kind: ErrForeignPD,
 			Hint: h.node.name + " belongs to another PD"}
 	}

@@ -254,7 +254,7 @@ func TestLeaks(t *testing.T) {
 		left := find(name)
 		require.Len(t, left, 1)
 		require.False(t, left[0].Dropped)
-		require.Equal(t, "github.com/railbind/railbind/ibv.TestLeaks.func2", left[0].Created[1].Function)
+		require.Equal(t, "github.com/railbind/railbind/ibv.TestLeaks.func2", left[0].Created[2].Function)
 		runtime.KeepAlive(m)
 	}()
 	for !find(name)[0].Dropped {

@@ -6,24 +6,34 @@ import (
 	"runtime"
 	"syscall"
 	"unsafe"
+
+	"github.com/railbind/railbind/cgo"
 )
 
 // MR is a memory region: memory that the device may use. Safe for concurrent
 // use; what the device and the program do to its bytes is theirs to agree on.
 type MR struct {
 	held
-	mem     []byte
-	addr    uint64
+	region
+}
+
+// region is what a region is made of.
+type region struct {
+	h       cgo.MR
+	mem     []byte // nil where this process has no such memory
+	size    int
+	addr    uint64 // of the first byte, as the device and the peer name it
 	lkey    uint32
 	rkey    uint32
 	access  Access
 	destroy func() error
+	free    func() error // unpins or unmaps; nil where the memory is somebody else's
 }
 
-// backing is what a region's memory hangs on.
+// backing keeps a region's memory, and what pins it, reachable.
 type backing struct {
 	mem  []byte
-	free func() error // unpins or unmaps; nil where a Buffer owns the memory
+	free func() error
 }
 
 func (m *MR) life() *node {
@@ -89,29 +99,44 @@ func (p *PD) name() string {
 }
 
 func (p *PD) register(mem []byte, access Access, free func() error, parents ...*node) (*MR, error) {
-	const op = "register memory"
+	addr := uintptr(unsafe.Pointer(unsafe.SliceData(mem)))
+	return p.registerWith("register memory", region{mem: mem, size: len(mem), addr: uint64(addr), access: access, free: free},
+		func(access uint32) (cgo.MR, uint32, uint32, error) { return p.h.RegMR(addr, len(mem), access) }, parents...)
+}
+
+// registerWith makes the region that register registers.
+func (p *PD) registerWith(op string, r region, register func(access uint32) (cgo.MR, uint32, uint32, error), parents ...*node) (*MR, error) {
 	if err := p.life().enter(op); err != nil {
 		return nil, err
 	}
 	defer p.node.leave()
-	access = access.full()
-	addr := uintptr(unsafe.Pointer(unsafe.SliceData(mem)))
-	h, lkey, rkey, err := p.h.RegMR(addr, len(mem), uint32(access))
-	if err != nil {
-		return nil, registerError(op, p.node.name, mem, err)
+	r.access = r.access.full()
+	if err := p.demand(op, r.access, r.size == wholeSpace); err != nil {
+		return nil, err
 	}
-	return newMR(p, mem, access, lkey, rkey, h.Dereg, free, parents...), nil
+	lim, err := p.ctx.known()
+	if err != nil {
+		return nil, err
+	}
+	if most := lim.dev.MaxMRSize; most != 0 && uint64(r.size) > most && r.size != wholeSpace {
+		return nil, invalid(op, p.node.name, ErrTooLong, "%d bytes, a region of this device has at most %d", r.size, most)
+	}
+	r.h, r.lkey, r.rkey, err = register(uint32(r.access))
+	if err != nil {
+		return nil, registerError(op, p.node.name, r.mem, err)
+	}
+	if r.destroy == nil {
+		r.destroy = p.ctx.deregister(r.h)
+	}
+	return makeMR(p, r, parents...), nil
 }
 
-// newMR makes the region; its node keeps the memory, and the pin that free
+// makeMR makes the region; its node keeps the memory, and the pin that free
 // holds, for as long as the region exists, whatever becomes of the MR.
-func newMR(p *PD, mem []byte, access Access, lkey, rkey uint32, destroy, free func() error, parents ...*node) *MR {
-	n := newNode(fmt.Sprintf("MR of %d bytes (lkey %#x) on %s", len(mem), lkey, p.ctx.name),
-		backing{mem, free}, append(parents, p.node)...)
-	return watch(&MR{
-		held: held{node: n, pd: p, uses: make(map[*use]struct{})}, mem: mem, addr: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))),
-		lkey: lkey, rkey: rkey, access: access, destroy: destroy,
-	}, n)
+func makeMR(p *PD, r region, parents ...*node) *MR {
+	n := newNode(fmt.Sprintf("MR of %d bytes (lkey %#x) on %s", r.size, r.lkey, p.ctx.name),
+		backing{r.mem, r.free}, append(parents, p.node)...)
+	return watch(&MR{held: held{node: n, pd: p, uses: make(map[*use]struct{})}, region: r}, n)
 }
 
 // registerError explains the two failures that a bare errno hides.
@@ -139,14 +164,15 @@ func (m *MR) Close() error {
 		if err := m.closeWith("deregister memory", m.destroy); err != nil {
 			return err
 		}
-		if free := m.node.keep.(backing).free; free != nil {
-			return free()
+		if m.free != nil {
+			return m.free()
 		}
 		return nil
 	})
 }
 
-// Bytes is the region's memory, nil once the region is closed. Where AllocMR or
+// Bytes is the region's memory, nil once the region is closed and where this
+// process has no such memory (dma-buf, device memory and the like). Where AllocMR or
 // a Buffer made it, slices taken before must not be used after Close: the memory
 // is unmapped.
 func (m *MR) Bytes() []byte {
@@ -161,10 +187,11 @@ func (m *MR) Len() int {
 	if m == nil {
 		return 0
 	}
-	return len(m.mem)
+	return m.size
 }
 
-// Addr is the address of the region's first byte, as the peer names it.
+// Addr is the address of the region's first byte, as the device and the peer
+// name it.
 func (m *MR) Addr() uint64 {
 	if m == nil {
 		return 0
@@ -201,21 +228,9 @@ func (m *MR) Access() Access {
 // the SGE is used.
 func (m *MR) SGE(offset, length int) SGE { return SGE{m, offset, length} }
 
-// Remote names the region's memory from offset on, for the peer's READs, WRITEs
-// and atomics. How it gets to the peer is the program's business.
-func (m *MR) Remote(offset int) Remote {
-	return Remote{Addr: m.Addr() + uint64(offset), RKey: m.RKey()}
-}
-
 // SGE is a piece of a memory region: a scatter/gather entry.
 type SGE struct {
 	MR     *MR
 	Offset int
 	Length int
-}
-
-// Remote is memory of the peer.
-type Remote struct {
-	Addr uint64
-	RKey uint32
 }

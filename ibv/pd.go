@@ -14,8 +14,9 @@ type PD struct {
 	ctx     *Context
 	destroy func() error
 
-	// uses guards who uses which memory region: the tables of all MRs and QPs.
-	uses sync.Mutex
+	// uses guards who uses which memory region: the tables of all MRs and QPs. A
+	// parent domain shares it with the domain it was made of.
+	uses *sync.Mutex
 }
 
 func (p *PD) life() *node {
@@ -43,7 +44,7 @@ func (c *Context) AllocPD() (*PD, error) {
 
 func newPD(c *Context, h cgo.PD, destroy func() error) *PD {
 	n := newNode("PD on "+c.name, nil, c.node)
-	return watch(&PD{node: n, h: h, ctx: c, destroy: destroy}, n)
+	return watch(&PD{node: n, h: h, ctx: c, destroy: destroy, uses: new(sync.Mutex)}, n)
 }
 
 // Context returns the device that the domain belongs to.
