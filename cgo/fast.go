@@ -29,7 +29,7 @@ type QPRecord struct {
 // NewQPRecord makes the record of qp and enters it with its CQs. A record that
 // was not shut must be kept reachable: the CQs point to it.
 func NewQPRecord(qp QP, send, recv *CQRecord, sendCap, recvCap uint32) (*QPRecord, error) {
-	p := C.rb_qp_new(qp.p, send.p, recv.p, C.uint32_t(sendCap), C.uint32_t(recvCap))
+	p := C.rb_qp_new(qp.p, send.ptr(), recv.ptr(), C.uint32_t(sendCap), C.uint32_t(recvCap))
 	if p == nil {
 		return nil, check("malloc", -int(C.ENOMEM))
 	}
@@ -81,6 +81,13 @@ func (r *QPRecord) Addr() uintptr { return uintptr(unsafe.Pointer(r.p)) }
 
 // CQRecord is the same for a completion queue.
 type CQRecord struct{ p *C.struct_rb_cq }
+
+func (r *CQRecord) ptr() *C.struct_rb_cq {
+	if r == nil {
+		return nil
+	}
+	return r.p
+}
 
 // NewCQRecord makes the record of cq.
 func NewCQRecord(cq CQ) (*CQRecord, error) {

@@ -67,6 +67,8 @@ static int cq_attach(struct rb_cq *c, struct rb_qp *q, uint32_t role)
 {
 	int r = 0;
 
+	if (!c)
+		return 0;
 	lock(&c->lock);
 	struct rb_slot *s = cq_find(c, q->qpn);
 	if (s && s->q == q) {
@@ -83,6 +85,8 @@ static int cq_attach(struct rb_cq *c, struct rb_qp *q, uint32_t role)
 
 static void cq_detach(struct rb_cq *c, struct rb_qp *q)
 {
+	if (!c)
+		return;
 	lock(&c->lock);
 	struct rb_slot *s = cq_find(c, q->qpn);
 	if (s && s->q == q) {
@@ -214,6 +218,8 @@ void rb_qp_reset(struct rb_qp *q)
 {
 	struct rb_cq *a = q->send_cq, *b = q->recv_cq;
 
+	if (!a || !b)
+		return; /* it never had any */
 	if (a > b) {
 		a = q->recv_cq;
 		b = q->send_cq;

@@ -153,6 +153,9 @@ func (w *SendWR) SetUD(ah uintptr, qpn, qkey uint32) {
 	*(*uint32)(unsafe.Pointer(&w.union[12])) = qkey
 }
 
+// SetXRC sets the SRQ that a request of an XRC initiator goes to.
+func (w *SendWR) SetXRC(srqn uint32) { *(*uint32)(unsafe.Pointer(&w.qpType[0])) = srqn }
+
 // RecvWR is struct ibv_recv_wr. Next and SGList are addresses of C memory.
 type RecvWR struct {
 	ID     uint64

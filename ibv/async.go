@@ -57,6 +57,7 @@ type AsyncEvent struct {
 	Port uint8 // of a port's event, from 1
 	QP   *QP   // of a queue pair's event; nil where it is closed by now
 	CQ   *CQ   // of a completion queue's event; nil where it is closed by now
+	SRQ  *SRQ  // of a shared receive queue's event; nil where it is closed by now
 }
 
 func (e AsyncEvent) String() string {
@@ -67,6 +68,8 @@ func (e AsyncEvent) String() string {
 		return fmt.Sprintf("%v on %s", e.Type, e.QP.node.name)
 	case e.CQ != nil:
 		return fmt.Sprintf("%v on %s", e.Type, e.CQ.node.name)
+	case e.SRQ != nil:
+		return fmt.Sprintf("%v on %s", e.Type, e.SRQ.node.name)
 	}
 	return e.Type.String()
 }
@@ -80,8 +83,9 @@ type asyncEvents struct {
 	file *os.File   // a duplicate of the context's descriptor, on Go's poller
 	// What is open; weak, so that what the program drops can be told from what
 	// it uses.
-	qps map[cgo.QP]weak.Pointer[QP]
-	cqs map[cgo.CQ]weak.Pointer[CQ]
+	qps  map[cgo.QP]weak.Pointer[QP]
+	cqs  map[cgo.CQ]weak.Pointer[CQ]
+	srqs map[cgo.SRQ]weak.Pointer[SRQ]
 }
 
 func newAsyncEvents() *asyncEvents {
@@ -89,6 +93,7 @@ func newAsyncEvents() *asyncEvents {
 		turn: make(chan struct{}, 1),
 		qps:  make(map[cgo.QP]weak.Pointer[QP]),
 		cqs:  make(map[cgo.CQ]weak.Pointer[CQ]),
+		srqs: make(map[cgo.SRQ]weak.Pointer[SRQ]),
 	}
 }
 
@@ -177,6 +182,10 @@ func (c *Context) fetchAsync() (ev AsyncEvent, ok bool, err error) {
 	}
 	ev.Type, ev.Port = AsyncEventType(raw.Type), uint8(raw.Port)
 	ev.QP, ev.CQ = a.qps[raw.QP].Value(), a.cqs[raw.CQ].Value()
+	ev.SRQ = a.srqs[raw.SRQ].Value()
+	if ev.SRQ != nil && ev.Type == EventSRQLimitReached {
+		ev.SRQ.unarm.Store(true)
+	}
 	return ev, true, nil
 }
 

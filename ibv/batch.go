@@ -132,7 +132,7 @@ func (b *batch) aim(from, n int) {
 	b.hdr.N, b.hdr.Skip = uint32(n), uint32(from)
 }
 
-func (cfg *BatchConfig) check(op string, q *QP, most QPCap, sges int) error {
+func (cfg *BatchConfig) check(op, object string, sges, inline int) error {
 	if cfg.Requests == 0 {
 		cfg.Requests = 1
 	}
@@ -140,13 +140,13 @@ func (cfg *BatchConfig) check(op string, q *QP, most QPCap, sges int) error {
 		cfg.SGEs = min(1, sges)
 	}
 	if cfg.Requests < 0 || cfg.Requests > 1<<24 {
-		return invalid(op, q.node.name, ErrInvalid, "%d requests", cfg.Requests)
+		return invalid(op, object, ErrInvalid, "%d requests", cfg.Requests)
 	}
 	if cfg.SGEs < 0 || cfg.SGEs > sges {
-		return invalid(op, q.node.name, ErrTooManySGE, "asked for %d, the queue pair was granted %d", cfg.SGEs, sges)
+		return invalid(op, object, ErrTooManySGE, "asked for %d, the queue was granted %d", cfg.SGEs, sges)
 	}
-	if cfg.Inline < 0 || cfg.Inline > most.MaxInline {
-		return invalid(op, q.node.name, ErrInlineTooLong, "asked for %d bytes, the queue pair was granted %d", cfg.Inline, most.MaxInline)
+	if cfg.Inline < 0 || cfg.Inline > inline {
+		return invalid(op, object, ErrInlineTooLong, "asked for %d bytes, the queue was granted %d", cfg.Inline, inline)
 	}
 	return nil
 }
@@ -161,14 +161,14 @@ func (b *batch) setSGE(op string, i, k int, s SGE, need Access) error {
 			return err
 		}
 	}
-	if uint(s.Offset) > uint(len(m.mem)) || uint(s.Length) > uint(len(m.mem)-s.Offset) {
+	if uint(s.Offset) > uint(m.size) || uint(s.Length) > uint(m.size-s.Offset) {
 		return b.outOfRange(op, i, s)
 	}
 	if need&^m.access != 0 {
 		return invalid(op, b.q.node.name, ErrAccess, "%s has %v, this needs %v", m.node.name, m.access, need)
 	}
 	b.even.known = false
-	b.refs[k] = ref{&b.sges[k], m.addr, uint(len(m.mem)-s.Length) + 1, r}
+	b.refs[k] = ref{&b.sges[k], m.addr, uint(m.size-s.Length) + 1, r}
 	b.sges[k] = cgo.SGE{Addr: m.addr + uint64(s.Offset), Length: uint32(s.Length), LKey: m.lkey}
 	return nil
 }

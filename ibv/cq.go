@@ -122,6 +122,13 @@ func (c *CQ) finish(h cgo.CQ, destroy func() error, parents ...*node) error {
 	return nil
 }
 
+func (c *CQ) record() *cgo.CQRecord {
+	if c == nil {
+		return nil
+	}
+	return c.rec
+}
+
 func (c *CQ) silence() {
 	if c.pump != nil {
 		c.pump.remove(c.cookie)

@@ -78,7 +78,15 @@ func (b *RecvBatch) PostPollRange(from, n int, c *CQ, wcs []WC) (accepted, polle
 		accepted, err = b.PostRange(from, n)
 		return accepted, 0, err
 	}
-	p := cgo.PostPollRecv(b.hdr, c.rec, (*cgo.WC)(unsafe.Pointer(unsafe.SliceData(wcs))), len(wcs))
+	var p cgo.Posted
+	if b.srq == nil {
+		p = cgo.PostPollRecv(b.hdr, c.rec, (*cgo.WC)(unsafe.Pointer(unsafe.SliceData(wcs))), len(wcs))
+	} else {
+		p = cgo.PostPollSRQ(b.hdr, c.rec, (*cgo.WC)(unsafe.Pointer(unsafe.SliceData(wcs))), len(wcs))
+		if b.srq.unarm.Load() {
+			b.srq.posted()
+		}
+	}
 	if p.Why == cgo.Accepted && b.hdr.Polled >= 0 {
 		polled = int(b.hdr.Polled)
 		b.alive()

@@ -18,6 +18,7 @@ type QP struct {
 	rec     *cgo.QPRecord
 	sendCQ  *CQ
 	recvCQ  *CQ
+	srq     *SRQ // receives for it, or nil
 	caps    QPCap
 	num     uint32
 	maxMsg  atomic.Uint32
@@ -45,8 +46,14 @@ type QP struct {
 type QPConfig struct {
 	// Type is the service. Default RC.
 	Type QPType
-	// SendCQ and RecvCQ take the completions; they may be one. Required.
+	// SendCQ and RecvCQ take the completions; they may be one. Required, but for
+	// RecvCQ of an XRC initiator and both of an XRC target.
 	SendCQ, RecvCQ *CQ
+	// SRQ has the receives, instead of a queue of the queue pair's own. It may be
+	// of another PD. An XRC target has none: it receives into all of its domain's.
+	SRQ *SRQ
+	// XRCD is the domain of an XRC target.
+	XRCD *XRCD
 	// MaxSend and MaxRecv are how many requests may be in flight on each
 	// queue: posted, and not yet retired by a polled completion. Default 128,
 	// or what the device can do. The device may grant more: see QP.Cap.
@@ -96,19 +103,46 @@ func NewQP(ctx *Context, pd *PD, cfg QPConfig, create func(cgo.PD, *cgo.QPInitAt
 		return nil, err
 	}
 	parents := []*node{pd.node}
+	join := func(n *node, of *Context) error {
+		if err := sameContext(op, pd.node.name, ctx, of); err != nil {
+			return err
+		}
+		if n != parents[len(parents)-1] {
+			parents = append(parents, n)
+		}
+		return nil
+	}
+	if err := cfg.queues(op, pd); err != nil {
+		return nil, err
+	}
 	for _, cq := range []*CQ{cfg.SendCQ, cfg.RecvCQ} {
 		if cq == nil {
-			return nil, invalid(op, pd.node.name, ErrInvalid, "SendCQ and RecvCQ are required")
+			continue
 		}
 		if err := cq.life().enter(op); err != nil {
 			return nil, err
 		}
 		defer cq.node.leave()
-		if err := sameContext(op, pd.node.name, ctx, cq.ctx); err != nil {
+		if err := join(cq.node, cq.ctx); err != nil {
 			return nil, err
 		}
-		if cq.node != parents[len(parents)-1] {
-			parents = append(parents, cq.node)
+	}
+	if s := cfg.SRQ; s != nil {
+		if err := s.life().enter(op); err != nil {
+			return nil, err
+		}
+		defer s.node.leave()
+		if err := join(s.node, s.pd.ctx); err != nil {
+			return nil, err
+		}
+	}
+	if x := cfg.XRCD; x != nil {
+		if err := x.life().enter(op); err != nil {
+			return nil, err
+		}
+		defer x.node.leave()
+		if err := join(x.node, x.ctx); err != nil {
+			return nil, err
 		}
 	}
 	lim, err := ctx.known()
@@ -123,14 +157,14 @@ func NewQP(ctx *Context, pd *PD, cfg QPConfig, create func(cgo.PD, *cgo.QPInitAt
 	if err != nil {
 		return nil, createError(op, pd.node.name, attr, lim, err)
 	}
-	rec, err := cgo.NewQPRecord(h, cfg.SendCQ.rec, cfg.RecvCQ.rec, attr.Cap.MaxSendWR, attr.Cap.MaxRecvWR)
+	rec, err := cgo.NewQPRecord(h, cfg.SendCQ.record(), or(cfg.RecvCQ, cfg.SendCQ).record(), attr.Cap.MaxSendWR, attr.Cap.MaxRecvWR)
 	if err != nil {
 		return nil, errors.Join(fail(op, pd.node.name, err), destroy())
 	}
 	q := &QP{
 		poster: poster{pd: pd, uses: make(map[*held]*use), keep: rec, addr: rec.Addr(),
 			record: func() (*cgo.UseRecord, error) { return cgo.NewUseRecord(rec) }},
-		h: h, rec: rec, sendCQ: cfg.SendCQ, recvCQ: cfg.RecvCQ, num: h.Number(), destroy: destroy,
+		h: h, rec: rec, sendCQ: cfg.SendCQ, recvCQ: cfg.RecvCQ, srq: cfg.SRQ, num: h.Number(), destroy: destroy,
 		caps: QPCap{
 			MaxSend: int(attr.Cap.MaxSendWR), MaxRecv: int(attr.Cap.MaxRecvWR),
 			MaxSendSGE: int(attr.Cap.MaxSendSGE), MaxRecvSGE: int(attr.Cap.MaxRecvSGE),
@@ -140,6 +174,9 @@ func NewQP(ctx *Context, pd *PD, cfg QPConfig, create func(cgo.PD, *cgo.QPInitAt
 	}
 	q.ops = opsOf(ctx.transport(), &lim.dev, q.typ)
 	q.refused = q.postError
+	if q.srq != nil {
+		rec.SetSRQ(q.srq.rec)
+	}
 	q.maxMsg.Store(lim.maxMsg)
 	if q.typ == UD {
 		q.maxMsg.Store(lim.maxMTU)
@@ -165,23 +202,67 @@ func (cfg *QPConfig) attr(pd *PD, lim *limits) (*cgo.QPInitAttr, error) {
 			return nil, invalid("create QP", pd.node.name, ErrInvalid, "%s is %d", v.field, v.v)
 		}
 	}
-	return &cgo.QPInitAttr{
-		SendCQ: cfg.SendCQ.h, RecvCQ: cfg.RecvCQ.h, Type: uint32(or(cfg.Type, RC)),
+	a := &cgo.QPInitAttr{
+		Type: uint32(or(cfg.Type, RC)),
 		Cap: cgo.QPCap{
 			MaxSendWR: pick(cfg.MaxSend, 128, lim.dev.MaxQPWR), MaxRecvWR: pick(cfg.MaxRecv, 128, lim.dev.MaxQPWR),
 			MaxSendSGE: pick(cfg.MaxSendSGE, 1, lim.dev.MaxSGE), MaxRecvSGE: pick(cfg.MaxRecvSGE, 1, lim.dev.MaxSGE),
 			MaxInline: uint32(cfg.MaxInline),
 		},
-	}, nil
+	}
+	if cfg.SendCQ != nil {
+		a.SendCQ = cfg.SendCQ.h
+	}
+	if cfg.RecvCQ != nil {
+		a.RecvCQ = cfg.RecvCQ.h
+	}
+	if cfg.SRQ != nil {
+		a.SRQ = cfg.SRQ.h
+		a.Cap.MaxRecvWR, a.Cap.MaxRecvSGE = 0, 0
+	}
+	if cfg.XRCD != nil {
+		a.XRCD = cfg.XRCD.h
+	}
+	switch cfg.Type {
+	case XRCRecv:
+		a.Cap = cgo.QPCap{}
+	case XRCSend:
+		a.Cap.MaxRecvWR, a.Cap.MaxRecvSGE = 0, 0
+	}
+	return a, nil
 }
 
-// createError adds to EINVAL what was asked beyond the device's limits.
+// queues checks which queues the type needs, and which it does not take.
+func (cfg *QPConfig) queues(op string, pd *PD) error {
+	switch {
+	case cfg.Type == XRCRecv && (cfg.SendCQ != nil || cfg.RecvCQ != nil || cfg.SRQ != nil || cfg.XRCD == nil):
+		return invalid(op, pd.node.name, ErrInvalid, "an XRC target needs XRCD, and takes no CQ and no SRQ")
+	case cfg.Type != XRCRecv && cfg.XRCD != nil:
+		return invalid(op, pd.node.name, ErrInvalid, "XRCD goes with an XRC target")
+	case cfg.Type == XRCRecv:
+		return nil
+	case cfg.Type == XRCSend && (cfg.SendCQ == nil || cfg.RecvCQ != nil || cfg.SRQ != nil):
+		return invalid(op, pd.node.name, ErrInvalid, "an XRC initiator needs SendCQ, and takes no RecvCQ and no SRQ")
+	case cfg.Type != XRCSend && (cfg.SendCQ == nil || cfg.RecvCQ == nil):
+		return invalid(op, pd.node.name, ErrInvalid, "SendCQ and RecvCQ are required")
+	case cfg.SRQ != nil && cfg.SRQ.xrc:
+		return invalid(op, pd.node.name, ErrInvalid, "%s is of an XRC domain, whose targets alone use it", cfg.SRQ.life().name)
+	}
+	return nil
+}
+
+// createError names what was asked beyond the device's limits.
 func createError(op, object string, a *cgo.QPInitAttr, lim *limits, err error) error {
-	if !errors.Is(err, syscall.EINVAL) {
+	if !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOMEM) {
 		return fail(op, object, err)
 	}
-	hint := fmt.Sprintf("asked for %d sends, %d receives, %d and %d SGEs, %d bytes inline; the device does %d requests, %d SGEs",
-		a.Cap.MaxSendWR, a.Cap.MaxRecvWR, a.Cap.MaxSendSGE, a.Cap.MaxRecvSGE, a.Cap.MaxInline, lim.dev.MaxQPWR, lim.dev.MaxSGE)
+	hint := beyond("",
+		limitOf{"MaxSend", int(a.Cap.MaxSendWR), lim.dev.MaxQPWR}, limitOf{"MaxRecv", int(a.Cap.MaxRecvWR), lim.dev.MaxQPWR},
+		limitOf{"MaxSendSGE", int(a.Cap.MaxSendSGE), lim.dev.MaxSGE}, limitOf{"MaxRecvSGE", int(a.Cap.MaxRecvSGE), lim.dev.MaxSGE})
+	if hint == "" {
+		hint = fmt.Sprintf("asked for %d sends, %d receives, %d and %d SGEs, %d bytes inline; the device does %d requests, %d SGEs",
+			a.Cap.MaxSendWR, a.Cap.MaxRecvWR, a.Cap.MaxSendSGE, a.Cap.MaxRecvSGE, a.Cap.MaxInline, lim.dev.MaxQPWR, lim.dev.MaxSGE)
+	}
 	return &Error{Op: op, Object: object, Err: err, Hint: hint}
 }
 

@@ -7,11 +7,12 @@ import (
 	"github.com/railbind/railbind/cgo"
 )
 
-// RecvBatch is a chain of receives for one QP; what SendBatch says of
+// RecvBatch is a chain of receives for one QP or SRQ; what SendBatch says of
 // preparation and reuse holds for it too. A new request has no memory and takes
 // messages without data only.
 type RecvBatch struct {
 	batch
+	srq *SRQ // which it is for, instead of a QP
 	wrs []cgo.RecvWR
 }
 
@@ -22,13 +23,20 @@ func (q *QP) NewRecvBatch(cfg BatchConfig) (*RecvBatch, error) {
 		return nil, err
 	}
 	defer q.node.leave()
+	if q.srq != nil {
+		return nil, invalid(op, q.node.name, ErrInvalid, "its receives come from %s", q.srq.node.name)
+	}
+	return newRecvBatch(op, &q.poster, cfg, q.caps.MaxRecvSGE)
+}
+
+func newRecvBatch(op string, q *poster, cfg BatchConfig, sges int) (*RecvBatch, error) {
 	cfg.Inline = 0
-	if err := cfg.check(op, q, q.caps, q.caps.MaxRecvSGE); err != nil {
+	if err := cfg.check(op, q.node.name, sges, 0); err != nil {
 		return nil, err
 	}
 	cfg.SGEs = max(cfg.SGEs, 1)
 	b := new(RecvBatch)
-	wrs, _, err := b.init(&q.poster, cfg, unsafe.Sizeof(cgo.RecvWR{}))
+	wrs, _, err := b.init(q, cfg, unsafe.Sizeof(cgo.RecvWR{}))
 	if err != nil {
 		return nil, err
 	}
@@ -142,12 +150,23 @@ func (b *RecvBatch) PostRange(from, n int) (accepted int, err error) {
 	if n == 0 {
 		return 0, nil
 	}
-	p := cgo.PostRecv(b.hdr)
+	p := b.post()
 	b.alive()
 	if p.Why != cgo.Accepted {
 		return int(p.Accepted), b.q.refused(op, p, n)
 	}
 	return n, nil
+}
+
+func (b *RecvBatch) post() cgo.Posted {
+	if b.srq == nil {
+		return cgo.PostRecv(b.hdr)
+	}
+	p := cgo.PostSRQ(b.hdr)
+	if b.srq.unarm.Load() {
+		b.srq.posted()
+	}
+	return p
 }
 
 func (b *RecvBatch) aim(op string, from, n int) error {

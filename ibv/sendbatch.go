@@ -59,7 +59,7 @@ func (q *QP) NewSendBatch(cfg BatchConfig) (*SendBatch, error) {
 		return nil, err
 	}
 	defer q.node.leave()
-	if err := cfg.check(op, q, q.caps, q.caps.MaxSendSGE); err != nil {
+	if err := cfg.check(op, q.node.name, q.caps.MaxSendSGE, q.caps.MaxInline); err != nil {
 		return nil, err
 	}
 	// Inline data is one SGE, of the batch's own memory.
@@ -232,7 +232,7 @@ func (b *SendBatch) SetLocal(i, j, offset, length int) error {
 	k := i*b.per + j
 	m := b.refs[k].use.mr
 	s := SGE{m, offset, length}
-	if uint(offset) > uint(len(m.mem)) || uint(length) > uint(len(m.mem)-offset) {
+	if uint(offset) > uint(m.size) || uint(length) > uint(m.size-offset) {
 		return b.outOfRange(op, i, s)
 	}
 	if err := b.resize(op, i, j, length); err != nil {
