@@ -41,12 +41,13 @@ SEED   ?= 1
 N      ?= 2000
 FIRST  ?= 0
 KERNEL ?= 6.1
+TRANSPORT ?= rxe
 
-oracle: packages ## compare predictions with the kernel: SEED=1 N=2000 KERNEL=6.1
+oracle: packages ## compare predictions with the kernel: SEED=1 N=2000 KERNEL=6.1 TRANSPORT=rxe
 	@mkdir -p $(TESTS)
 	go test -c -o $(TESTS)/oracle.test ./cm/internal/oracle
 	@RAILBIND_ORACLE_SEED=$(SEED) RAILBIND_ORACLE_N=$(N) RAILBIND_ORACLE_FIRST=$(FIRST) \
-		ci/guest -kernel $(KERNEL) -topo oracle -timeout 1h -- $(TESTS)/oracle.test -test.run '^TestOracle$$' -test.v -test.timeout 1h
+		ci/guest -kernel $(KERNEL) -transport $(TRANSPORT) -topo oracle -timeout 1h -- $(TESTS)/oracle.test -test.run '^TestOracle$$' -test.v -test.timeout 1h
 
 changes: packages ## change the network between the steps of a connection: SEED=1 N=1000 KERNEL=6.1
 	@mkdir -p $(TESTS)

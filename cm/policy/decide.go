@@ -537,6 +537,9 @@ func (d *Decision) follow(v *view) *Error {
 		return refuse(ErrNotRDMA, fmt.Sprintf("of several next hops the kernel chooses %s, and no RDMA port stands behind %s on it", first.Name, source),
 			"bind an address of a rail, or leave only rails among the next hops")
 	}
+	if err := d.tcp(v); err != nil {
+		return err
+	}
 	d.Reason = fmt.Sprintf("the id is %s, so the route decides: %s", d.Binding, d.hostAnswer(candidates))
 	return nil
 }
@@ -562,7 +565,9 @@ func (d *Decision) predict(v *view, i Interface) *Error {
 	// An index alone is no proof: a device of another network namespace shows the
 	// indexes of that one.
 	isSource := func(r GIDRow) bool {
-		return r.Netdev == i.Index && slices.ContainsFunc(sources, func(s netip.Prefix) bool { return GIDOf(s.Addr()) == r.GID })
+		return r.Netdev == i.Index && slices.ContainsFunc(sources, func(s netip.Prefix) bool {
+			return s.Addr().Is4() == d.HostRoute.Query.Dst.Is4() && GIDOf(s.Addr()) == r.GID
+		})
 	}
 	var here []Binding
 	for _, p := range ports {

@@ -15,6 +15,7 @@ type Call struct {
 	Bind          netip.AddrPort // the zero AddrPort: none
 	Src, Dst      netip.AddrPort
 	Policy        policy.Policy
+	PortSpace     policy.PortSpace // TCP or UDP
 	LocalCrossing bool
 	RequireOnLink bool
 }
@@ -30,6 +31,9 @@ func (c Call) String() string {
 		fmt.Fprintf(&b, "%s -> ", c.Src)
 	}
 	fmt.Fprintf(&b, "%s, policy %s", c.Dst, c.Policy)
+	if c.PortSpace != policy.PortSpaceTCP {
+		fmt.Fprintf(&b, ", port space %s", c.PortSpace)
+	}
 	if c.LocalCrossing {
 		b.WriteString(", AllowLocalCrossing")
 	}

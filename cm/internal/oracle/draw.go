@@ -34,9 +34,10 @@ func Draw(seed uint64, number, calls int) ([]Step, []Call) {
 // dice draws one host, remembering what calls can aim at.
 type dice struct {
 	*rand.Rand
-	addrs []Address
-	dsts  []netip.Addr
-	vrf   string // the member of the VRF
+	addrs   []Address
+	dsts    []netip.Addr
+	vrf     string // the member of the VRF
+	objects []Nexthop
 }
 
 func (d *dice) chance(percent int) bool { return d.IntN(100) < percent }
@@ -57,6 +58,13 @@ func (d *dice) host() (out []Step) {
 		out = append(out, VRF{vrfName, vrfTable, d.vrf})
 	}
 	out = append(out, d.addresses()...)
+	dark := d.chance(12) // a link without carrier
+	if dark && d.chance(40) {
+		out = append(out, SkipLinkdown{d.dev()}, SkipLinkdown{d.dev()})
+	}
+	if dark && d.chance(30) { // before its routes
+		out, dark = append(out, NoCarrier{d.dev()}), false
+	}
 	if d.vrf != "" {
 		for _, v6 := range []bool{false, true} {
 			if d.chance(50) {
@@ -64,11 +72,17 @@ func (d *dice) host() (out []Step) {
 			}
 		}
 	}
+	if d.chance(35) {
+		out = append(out, d.nexthops()...)
+	}
 	for range d.IntN(6) {
 		out = append(out, d.route(d.chance(50)))
 	}
 	for range max(0, d.IntN(5)-2) {
 		out = append(out, d.rule(d.chance(50)))
+	}
+	if dark {
+		out = append(out, NoCarrier{d.dev()})
 	}
 	if d.chance(12) {
 		out = append(out, Down{d.dev()})
@@ -179,7 +193,13 @@ func (d *dice) hop(v6 bool) Hop {
 
 func (d *dice) route(v6 bool) Step {
 	r := Route{To: d.prefix(v6)}
+	object := d.object(v6)
 	switch n := d.IntN(100); {
+	case object != 0 && n < 60:
+		r.Nexthop = object
+		if !v6 && d.chance(15) {
+			r.Src = d.own(v6, false)
+		}
 	case n < 16:
 		r.Type = one(d, "unreachable", "blackhole", "prohibit", "throw")
 	case n < 19:
@@ -239,7 +259,7 @@ func (d *dice) rule(v6 bool) Step {
 }
 
 func (d *dice) call() Call {
-	c := Call{Policy: one(d, policy.Auto, policy.PinBound, policy.PinBound, policy.RequireRoute, policy.FollowRoute)}
+	c := Call{PortSpace: one(d, policy.PortSpaceTCP, policy.PortSpaceTCP, policy.PortSpaceUDP), Policy: one(d, policy.Auto, policy.PinBound, policy.PinBound, policy.RequireRoute, policy.FollowRoute)}
 	v6 := d.chance(50)
 	switch n := d.IntN(100); {
 	case n < 25:
@@ -332,11 +352,11 @@ func (d *dice) dst(v6 bool, bind netip.Addr) netip.Addr {
 	switch n := d.IntN(100); {
 	case n < 2:
 		return one(d, anywhere(v6).Addr(), loopback(v6))
-	case n < 3 && v6:
+	case n < 5 && v6:
 		return netip.MustParseAddr("ff0e::1")
-	case n < 3:
+	case n < 5:
 		return one(d, netip.MustParseAddr("239.1.1.1"), netip.MustParseAddr("255.255.255.255"), netip.MustParseAddr("10.1.0.255"))
-	case v6 && (bind.IsLinkLocalUnicast() && n < 75 || n < 8):
+	case v6 && (bind.IsLinkLocalUnicast() && n < 75 || n < 10):
 		a := netip.MustParseAddr("fe80::77")
 		if d.chance(30) {
 			a = d.linkLocal().WithZone("")

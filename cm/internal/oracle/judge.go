@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/railbind/railbind/cm/policy"
 )
@@ -16,7 +17,7 @@ type Evidence struct {
 	Owners map[netip.Addr][]string // who has which address
 	Member string                  // what is in the VRF
 	Kernel Truth
-	Habit  Habit // of a socket with the call's local address
+	Habit  Habit // of a socket with the call's local address, on iWARP with the id's
 }
 
 // judge says why the rule forbids the call on this host, "" where it allows it.
@@ -39,7 +40,7 @@ func (e Evidence) destination() string {
 	switch {
 	case a.IsUnspecified(), a.IsLoopback():
 		return "rule 1: loopback or unspecified destination"
-	case a.IsMulticast(), a == netip.MustParseAddr("255.255.255.255"), e.Habit.Broadcast && e.leads():
+	case a.IsMulticast() && e.PortSpace == policy.PortSpaceTCP, a == netip.MustParseAddr("255.255.255.255"), e.Habit.Broadcast && e.leads():
 		return "rule 1: multicast or broadcast destination"
 	}
 	return ""
@@ -147,12 +148,34 @@ func (e Evidence) split() string {
 	switch {
 	case dev == "" || e.device(dev) != k.Device:
 		return "the kernel is on another device"
+	case iwarp:
+		return e.tcp(dev)
 	case k.PathMTU != pathMTU(dev):
 		return "the kernel splits device and path"
 	case k.SGID.Addr() != k.Local.Addr().WithZone("") || k.DGID.Addr() != e.Dst.Addr().Unmap().WithZone(""):
 		return "the kernel's path has other GIDs"
 	}
 	return ""
+}
+
+// tcp is the hazard on iWARP, whose connection is TCP from the id's address: it
+// leaves where the host leads it, whatever the binding.
+func (e Evidence) tcp(dev string) string {
+	dst := e.Dst.Addr().Unmap()
+	switch {
+	case !slices.Contains(e.Owners[e.Kernel.Local.Addr().WithZone("")], dev):
+		return "TCP cannot use an address that its device does not have"
+	case linkLocal(dst), slices.Equal(e.Habit.Netdevs, []string{dev}):
+		return ""
+	case e.Habit.inside() && slices.Contains(e.Owners[dst], dev):
+		return ""
+	}
+	return "the host leads TCP elsewhere"
+}
+
+// inside says whether the host leads to itself.
+func (h Habit) inside() bool {
+	return slices.Contains(h.Netdevs, "lo") || slices.Contains(h.Netdevs, vrfName)
 }
 
 // pinned is what PinBound and RequireRoute ask of the host's routes.
@@ -164,7 +187,7 @@ func (e Evidence) pinned() string {
 	if linkLocal(dst) {
 		return "" // its zone is the route
 	}
-	local := slices.Contains(e.Habit.Netdevs, "lo") || slices.Contains(e.Habit.Netdevs, vrfName)
+	local := e.Habit.inside()
 	has := slices.Contains(e.Owners[dst], dev)
 	own := local && has
 	switch {
@@ -210,8 +233,14 @@ func (e Evidence) rdmaOwners(a netip.Addr) (out []string) {
 
 // device names the RDMA device behind a network device, a VRF's own included.
 func (e Evidence) device(netdev string) string {
-	if netdev == vrfName {
-		netdev = e.Member
+	return deviceInVRF(netdev, e.Member)
+}
+
+// deviceInVRF is deviceOf, where the VRF's own addresses are RoCE's of the device
+// in it.
+func deviceInVRF(netdev, member string) string {
+	if netdev == vrfName && !iwarp {
+		netdev = member
 	}
 	return deviceOf(netdev)
 }
@@ -223,6 +252,9 @@ func isIndex(zone string) bool {
 
 func deviceOf(netdev string) string {
 	for _, n := range Netdevs {
+		if n.Name == netdev && iwarp {
+			return strings.Replace(n.Device, "rxe", "siw", 1)
+		}
 		if n.Name == netdev {
 			return n.Device
 		}

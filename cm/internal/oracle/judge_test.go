@@ -38,16 +38,19 @@ func TestJudge(t *testing.T) {
 		change func(*Evidence)
 		want   string
 	}{
-		"nothing":       {func(*Evidence) {}, ""},
-		"route agrees":  {func(e *Evidence) { e.Policy = policy.RequireRoute }, ""},
-		"auto":          {func(e *Evidence) { e.Policy = policy.Auto }, ""},
-		"same source":   {func(e *Evidence) { e.Src = e.Bind }, ""},
-		"idle, source":  {func(e *Evidence) { e.Src, e.Bind = e.Bind, netip.AddrPort{} }, ""},
-		"idle":          {func(e *Evidence) { e.Bind, e.Policy = netip.AddrPort{}, policy.FollowRoute }, ""},
-		"overridden":    {func(e *Evidence) { e.Habit = Habit{Netdevs: []string{"b0"}} }, ""},
-		"loopback":      {func(e *Evidence) { e.Dst = port("127.0.0.1:1") }, "rule 1"},
-		"unspecified":   {func(e *Evidence) { e.Dst = port("0.0.0.0:1") }, "rule 1"},
-		"multicast":     {func(e *Evidence) { e.Dst = port("239.1.1.1:1") }, "rule 1"},
+		"nothing":      {func(*Evidence) {}, ""},
+		"route agrees": {func(e *Evidence) { e.Policy = policy.RequireRoute }, ""},
+		"auto":         {func(e *Evidence) { e.Policy = policy.Auto }, ""},
+		"same source":  {func(e *Evidence) { e.Src = e.Bind }, ""},
+		"idle, source": {func(e *Evidence) { e.Src, e.Bind = e.Bind, netip.AddrPort{} }, ""},
+		"idle":         {func(e *Evidence) { e.Bind, e.Policy = netip.AddrPort{}, policy.FollowRoute }, ""},
+		"overridden":   {func(e *Evidence) { e.Habit = Habit{Netdevs: []string{"b0"}} }, ""},
+		"loopback":     {func(e *Evidence) { e.Dst = port("127.0.0.1:1") }, "rule 1"},
+		"unspecified":  {func(e *Evidence) { e.Dst = port("0.0.0.0:1") }, "rule 1"},
+		"multicast":    {func(e *Evidence) { e.Dst = port("239.1.1.1:1") }, "rule 1"},
+		"multicast, UDP": {func(e *Evidence) {
+			e.PortSpace, e.Dst, e.Kernel = policy.PortSpaceUDP, port("239.1.1.1:1"), kept("10.1.0.1", "239.1.1.1")
+		}, ""},
 		"broadcast":     {func(e *Evidence) { e.Habit.Broadcast = true }, "rule 1"},
 		"families":      {func(e *Evidence) { e.Dst = port("[fd01::2]:1") }, "rule 1"},
 		"no zone":       {func(e *Evidence) { e.Bind, e.Dst = port("[fd01::1]:0"), port("[fe80::2]:1") }, "rule 1"},
@@ -86,6 +89,36 @@ func TestJudge(t *testing.T) {
 		"to an address twice": {func(e *Evidence) {
 			e.Bind, e.Policy, e.Dst, e.Kernel = netip.AddrPort{}, policy.FollowRoute, port("10.7.0.1:1"), kept("10.1.0.1", "10.7.0.1")
 		}, "several network devices have the destination"},
+	} {
+		e := right
+		test.change(&e)
+		got := e.judge()
+		require.True(t, test.want == "" && got == "" || test.want != "" && strings.HasPrefix(got, test.want), "%s: %q, want %q", name, got, test.want)
+	}
+}
+
+// TestJudgeIWARP: without a path, what counts is where TCP leaves.
+func TestJudgeIWARP(t *testing.T) {
+	iwarp = true
+	t.Cleanup(func() { iwarp = false })
+	own, dst := netip.MustParseAddr("10.1.0.1"), netip.MustParseAddrPort("10.1.0.2:1")
+	right := Evidence{
+		Call: Call{Bind: netip.AddrPortFrom(own, 0), Dst: dst}, Owners: map[netip.Addr][]string{own: {"a0"}},
+		Kernel: Truth{Device: "siw0", Local: netip.AddrPortFrom(own, 5000)}, Habit: Habit{Netdevs: []string{"a0"}},
+	}
+	for name, test := range map[string]struct {
+		change func(*Evidence)
+		want   string
+	}{
+		"nothing":          {func(*Evidence) {}, ""},
+		"idle":             {func(e *Evidence) { e.Bind = netip.AddrPort{} }, ""},
+		"other device":     {func(e *Evidence) { e.Kernel.Device = "siw1" }, "the kernel is on another device"},
+		"route elsewhere":  {func(e *Evidence) { e.Habit.Netdevs = []string{"b0"} }, "the host leads TCP elsewhere"},
+		"route to several": {func(e *Evidence) { e.Habit.Netdevs = []string{"a0", "b0"} }, "the host leads TCP elsewhere"},
+		"no route":         {func(e *Evidence) { e.Habit = Habit{} }, "the host leads TCP elsewhere"},
+		"itself": {func(e *Evidence) { e.Dst, e.Habit.Netdevs = netip.AddrPortFrom(own, 1), []string{"lo"} },
+			""},
+		"nobody's address": {func(e *Evidence) { e.Kernel.Local = netip.AddrPort{} }, "TCP cannot use"},
 	} {
 		e := right
 		test.change(&e)
@@ -145,7 +178,7 @@ func TestDraw(t *testing.T) {
 		require.Equal(t, steps, again)
 		require.Equal(t, calls, callsAgain)
 		for _, s := range steps {
-			all.WriteString(s.String() + "\n")
+			all.WriteString(command(s) + "\n")
 		}
 		for _, c := range calls {
 			all.WriteString(c.String() + "\n")
@@ -155,7 +188,8 @@ func TestDraw(t *testing.T) {
 		"type vrf", " dev lo", "nodad", "default", "unreachable ", "blackhole ", "prohibit ", "throw ", "local 10.",
 		"nexthop via", "weight", " src ", "metric", "table 100", "table 10", "rule add from", " to ", " oif ", "lookup 100", "down",
 		"bind 0.0.0.0", "bind [::]", "bind 127.0.0.1", "%a0]", "[fe80::1]", "239.1.1.1", "10.1.0.255", "[::ffff:",
-		"AllowLocalCrossing", "RequireOnLinkRoute", "policy auto", "policy pin", "policy route", "policy follow",
+		"nexthop add id 1 ", "nexthop add id 1 dev", " via fe80::99", "blackhole\n", " group 1,", "type resilient", " nhid ", " carrier off", "ignore_routes_with_linkdown",
+		"port space udp", "AllowLocalCrossing", "RequireOnLinkRoute", "policy auto", "policy pin", "policy route", "policy follow",
 	} {
 		require.Contains(t, all.String(), what)
 	}
@@ -169,11 +203,12 @@ func TestReductions(t *testing.T) {
 			Address{"a0", pfx("10.1.0.1/24")},
 			Route{To: pfx("10.9.0.0/24"), Dev: "a0", Via: netip.MustParseAddr("10.1.0.2"), Src: netip.MustParseAddr("10.1.0.1"), Metric: 5, Table: 100},
 			Route{To: pfx("10.8.0.0/24"), Hops: []Hop{{Dev: "a0"}, {Dev: "b0"}, {Dev: "c0"}}},
+			Nexthop{ID: 3, Group: []Member{{1, 1}, {2, 1}}},
 		},
-		Call: Call{Dst: netip.MustParseAddrPort("10.1.0.2:1"), Src: netip.MustParseAddrPort("10.1.0.1:0"), Policy: policy.PinBound, LocalCrossing: true, RequireOnLink: true},
+		Call: Call{Dst: netip.MustParseAddrPort("10.1.0.2:1"), Src: netip.MustParseAddrPort("10.1.0.1:0"), Policy: policy.PinBound, PortSpace: policy.PortSpaceUDP, LocalCrossing: true, RequireOnLink: true},
 	}
 	less := Result{Case: c}.reductions()
-	require.Len(t, less, 3+4+3+4)
+	require.Len(t, less, 4+4+3+2+5)
 	for _, l := range less {
 		require.NotEqual(t, c, l)
 	}

@@ -47,6 +47,14 @@ func (t Truth) String() string {
 	return fmt.Sprintf("%s at %s, path MTU %d, SGID %s, DGID %s", t.Device, t.Local, t.PathMTU, t.SGID, t.DGID)
 }
 
+// at says whether this is the device, and its path the network device's.
+func (t Truth) at(device, netdev string) bool {
+	if iwarp {
+		return t.Device == device && device == deviceOf(netdev)
+	}
+	return t.Device == device && t.PathMTU == pathMTU(netdev)
+}
+
 // raw makes calls on ids of one event channel of its own.
 type raw struct {
 	ch     cgo.EventChannel
@@ -77,7 +85,11 @@ func (r *raw) close() error {
 // try makes the calls: an idle id with a source is bound to it first, as the
 // rule has it; a bound id's source is passed on, for the kernel to ignore.
 func (r *raw) try(m *Machine, c Call) (t Truth, err error) {
-	id, err := cgo.CreateID(r.ch, 1, cgo.PortSpaceTCP)
+	space := cgo.PortSpaceTCP
+	if c.PortSpace == policy.PortSpaceUDP {
+		space = cgo.PortSpaceUDP
+	}
+	id, err := cgo.CreateID(r.ch, 1, space)
 	if err != nil {
 		return Truth{}, err
 	}
@@ -118,7 +130,9 @@ func (r *raw) step(t *Truth, name string, want uint32, start func() error) (ok b
 	}
 	t.Device, t.Local = ev.Info.Device, ev.Info.Local
 	t.SGID, t.DGID = policy.GID(ev.Info.PathSGID), policy.GID(ev.Info.PathDGID)
-	t.PathMTU = ibv.MTU(ev.Info.PathMTU).Bytes()
+	if !iwarp { // which has no path
+		t.PathMTU = ibv.MTU(ev.Info.PathMTU).Bytes()
+	}
 	return true, nil
 }
 

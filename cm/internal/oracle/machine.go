@@ -5,7 +5,9 @@ package oracle
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
+	"os"
 	"slices"
 	"time"
 
@@ -20,8 +22,11 @@ import (
 type Netdev struct {
 	Name   string
 	MTU    int
-	Device string // RDMA device on it, or ""
+	Device string // RDMA device on it, or ""; on iWARP siw0 for rxe0
 }
+
+// iwarp says whether the guest's devices are siw's: no path, one GID each.
+var iwarp = os.Getenv("RAILBIND_TRANSPORT") == "siw"
 
 // Netdevs are those of the guest's topology `oracle`. Their MTUs make three
 // different path MTUs, by which a path record shows its network device.
@@ -75,16 +80,18 @@ func (m *Machine) Close() error {
 func (m *Machine) link(name string) netlink.Link { return m.links[name] }
 
 // Set makes the machine the host of these steps and returns those that the
-// kernel took: it refuses a gateway that nothing leads to, what is there already,
-// and an address of a VRF that was left out.
+// kernel took: it refuses a gateway that nothing leads to, a nexthop object that
+// is not there, what is there already, and an address of a VRF that was left out.
 func (m *Machine) Set(steps []Step) (taken []Step, err error) {
 	if err := m.reset(); err != nil {
 		return nil, err
 	}
 	for _, s := range steps {
 		err := s.do(m)
-		if _, route := s.(Route); err != nil && !route && !errors.Is(err, unix.EEXIST) && !errors.Is(err, unix.ENODEV) {
-			return nil, fmt.Errorf("ip %s: %w", s, err)
+		_, route := s.(Route)
+		_, nexthop := s.(Nexthop)
+		if err != nil && !route && !nexthop && !errors.Is(err, unix.EEXIST) && !errors.Is(err, unix.ENODEV) {
+			return nil, fmt.Errorf("%s: %w", command(s), err)
 		}
 		if err == nil {
 			m.done = append(m.done, s)
@@ -94,7 +101,8 @@ func (m *Machine) Set(steps []Step) (taken []Step, err error) {
 }
 
 // reset takes the steps back. Some went with others: the routes of a network
-// device that went down, the addresses of one that left its VRF.
+// device that went down, the addresses of one that left its VRF, a nexthop object
+// on a link that lost its carrier.
 func (m *Machine) reset() error {
 	for _, s := range slices.Backward(m.done) {
 		err := s.undo(m)
@@ -104,7 +112,7 @@ func (m *Machine) reset() error {
 			}
 		}
 		if err != nil {
-			return fmt.Errorf("undo ip %s: %w", s, err)
+			return fmt.Errorf("undo %s: %w", command(s), err)
 		}
 	}
 	m.done = nil
@@ -115,7 +123,8 @@ func (m *Machine) reset() error {
 // kernel does in its own time.
 func (m *Machine) settle() error {
 	m.owner = map[netip.Addr][]string{}
-	for name, link := range m.links {
+	for _, name := range slices.Sorted(maps.Keys(m.links)) {
+		link := m.links[name]
 		list, err := m.nl.AddrList(link, netlink.FAMILY_ALL)
 		for errors.Is(err, netlink.ErrDumpInterrupted) {
 			list, err = m.nl.AddrList(link, netlink.FAMILY_ALL)
@@ -128,13 +137,18 @@ func (m *Machine) settle() error {
 			m.owner[addr.Unmap()] = append(m.owner[addr.Unmap()], name)
 		}
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; {
-		odd, err := m.unsettled()
+	return eventually("the GID tables", m.unsettled)
+}
+
+// eventually polls until nothing is odd any more.
+func eventually(what string, look func() (odd string, err error)) error {
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		odd, err := look()
 		if err != nil || odd == "" {
 			return err
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("the GID tables do not follow the addresses: %s", odd)
+			return fmt.Errorf("%s: after 30 s: %s", what, odd)
 		}
 		time.Sleep(time.Millisecond) // between two polls
 	}
@@ -148,6 +162,9 @@ func (m *Machine) unsettled() (string, error) {
 	}
 	for name, link := range m.links {
 		device := m.deviceOf(name)
+		if iwarp {
+			break // no addresses in them
+		}
 		i := slices.IndexFunc(ports, func(p policy.RDMAPort) bool { return p.Device == device })
 		if i < 0 {
 			continue
@@ -173,13 +190,9 @@ func (m *Machine) unsettled() (string, error) {
 	return "", nil
 }
 
-// deviceOf names the RDMA device on a network device; a VRF's own addresses are
-// those of the device in it.
+// deviceOf names the RDMA device behind a network device.
 func (m *Machine) deviceOf(netdev string) string {
-	if netdev == vrfName {
-		netdev = m.member
-	}
-	return deviceOf(netdev)
+	return deviceInVRF(netdev, m.member)
 }
 
 // defaultGID is the link-local address of a MAC address, which stands in the

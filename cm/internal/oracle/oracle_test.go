@@ -147,6 +147,18 @@ func found() []finding {
 		{name: "broadcast of the bound link", steps: []Step{a0, b0}, calls: both("10.1.0.1:0", "10.1.0.255:1")},
 		{name: "crossing, IPv6", steps: []Step{a6, b6}, calls: both("[fd01::1]:0", "[fd02::1]:1")},
 		{name: "local addresses of nobody", steps: []Step{a0, Route{To: pfx("10.60.0.0/24"), Type: "local", Dev: "a0"}}, calls: both("10.1.0.1:0", "10.60.0.1:1")},
+		{name: "a route through a network device without an address of the family", calls: follow("10.60.0.1:1"),
+			steps: []Step{b6, Route{To: pfx("10.60.0.0/24"), Dev: "b0"}}},
+		{name: "a route through a network device without an address", calls: follow("10.60.0.1:1"),
+			steps: []Step{Route{To: pfx("10.60.0.0/24"), Dev: "b0"}}},
+		{name: "a route through a network device without an address, and another one has", calls: append(follow("10.60.0.1:1"), follow("[fd60::1]:1")...),
+			steps: []Step{a0, a6, Route{To: pfx("10.60.0.0/24"), Dev: "b0"}, Route{To: pfx("fd60::/64"), Dev: "b0"}}},
+		{name: "two rails", steps: []Step{a0, b0, Route{To: pfx("10.60.0.0/24"), Hops: []Hop{{Dev: "a0", Weight: 1}, {Dev: "b0", Weight: 2}}}}, calls: hops},
+		{name: "a rule by source", calls: hops, steps: []Step{
+			a0, b0, Route{To: pfx("10.60.0.0/24"), Dev: "a0"},
+			Rule{From: pfx("10.1.0.1/32"), Table: otherTable, Pref: 100}, Route{To: pfx("10.60.0.0/24"), Dev: "b0", Table: otherTable},
+		}},
+		{name: "a link-local address that no link has", steps: []Step{b6}, calls: []Call{{Bind: port("[fe80::2%b0]:0"), Dst: port("[fd02::1:2]:1")}}},
 		{name: "next hops in a VRF and out of it, IPv6", needless: true, calls: both("[fd01::1]:0", "[fd60::1]:1"), steps: []Step{
 			VRF{vrfName, vrfTable, "a0"}, a6, Address{"c0", pfx("fd03::1/64")},
 			Route{To: pfx("fd60::/64"), Table: vrfTable, Hops: []Hop{{"a0", addr("fd01::fe"), 1}, {"c0", addr("fd03::fe"), 1}}},

@@ -43,8 +43,12 @@ func (c Claim) String() string {
 func (m *Machine) claim(ctx context.Context, c Call) (Claim, error) {
 	out := Claim{}
 	out.decide(m.look, c)
+	space := cm.PortSpaceTCP
+	if c.PortSpace == policy.PortSpaceUDP {
+		space = cm.PortSpaceUDP
+	}
 	id, err := cm.NewID(cm.IDConfig{
-		Policy: c.Policy, AllowLocalCrossing: c.LocalCrossing, RequireOnLinkRoute: c.RequireOnLink,
+		PortSpace: space, Policy: c.Policy, AllowLocalCrossing: c.LocalCrossing, RequireOnLinkRoute: c.RequireOnLink,
 		Timeouts: cm.Timeouts{ResolveAddr: patience, ResolveRoute: patience},
 	})
 	if err != nil {
@@ -67,7 +71,7 @@ func (c *Claim) decide(h policy.Host, call Call) {
 		}
 	}
 	d := policy.Decide(h, policy.Request{
-		Policy: call.Policy, Binding: c.Bound, Src: call.Src, Dst: call.Dst,
+		Policy: call.Policy, Binding: c.Bound, Src: call.Src, Dst: call.Dst, PortSpace: call.PortSpace,
 		AllowLocalCrossing: call.LocalCrossing, RequireOnLinkRoute: call.RequireOnLink,
 	})
 	c.Err, c.Predicted = d.Err, d.Predicted

@@ -41,7 +41,7 @@ const probes = 64
 // that of the network device which the route leads through.
 func (m *Machine) habit(src, dst netip.AddrPort, multipath bool) (h Habit, err error) {
 	n := 1
-	if multipath {
+	if multipath && m.forks(src.Addr(), dst.Addr()) {
 		n = probes
 		if err := hashPorts("1\n"); err != nil {
 			return h, err
@@ -64,6 +64,12 @@ func (m *Machine) habit(src, dst netip.AddrPort, multipath bool) (h Habit, err e
 		h.Errno = 0
 	}
 	return h, nil
+}
+
+// forks says whether the route may have several next hops; it only saves time.
+func (m *Machine) forks(src, dst netip.Addr) bool {
+	routes, err := m.nl.RouteGetWithOptions(dst.AsSlice(), &netlink.RouteGetOptions{SrcAddr: src.AsSlice(), FIBMatch: true})
+	return err != nil || len(routes) != 1 || len(routes[0].MultiPath) > 1
 }
 
 // table asks the routing instead of a socket, which cannot be bound to a

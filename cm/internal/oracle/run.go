@@ -91,6 +91,9 @@ func (r *Runner) evidence(steps []Step, c Call) (e Evidence, err error) {
 		return e, err
 	}
 	local, dst := unmap(c.local()), unmap(c.Dst)
+	if iwarp && !specific(local) && e.Kernel.Failed == "" {
+		local = e.Kernel.Local
+	}
 	switch {
 	case local.IsValid() && local.Addr().Is4() != dst.Addr().Is4() || linkLocal(dst.Addr()):
 		return e, nil
@@ -112,7 +115,11 @@ func (r *Runner) evidence(steps []Step, c Call) (e Evidence, err error) {
 }
 
 func multipath(steps []Step) bool {
-	return slices.ContainsFunc(steps, func(s Step) bool { r, ok := s.(Route); return ok && len(r.Hops) > 0 })
+	return slices.ContainsFunc(steps, func(s Step) bool {
+		route, _ := s.(Route)
+		object, _ := s.(Nexthop)
+		return len(route.Hops) > 0 || len(object.Group) > 0
+	})
 }
 
 // kind names an error of railbind: its sentinel, or else its errno.
@@ -133,7 +140,7 @@ func (r Result) compare() (Class, string) {
 	c := r.Claim
 	if errors.Is(c.Err, policy.ErrAmbiguousDevice) && r.Kernel.Bound {
 		// Look-ups cannot tell where it will be bound; once it is, the ID can.
-		if c.RealErr == nil && (c.Real.Device != r.Kernel.Device || pathMTU(c.Real.Netdev) != r.Kernel.PathMTU) {
+		if c.RealErr == nil && !r.Kernel.at(c.Real.Device, c.Real.Netdev) {
 			return Wrong, fmt.Sprintf("the ID says %s", c.Real)
 		}
 		c.RealErr = c.Err
@@ -155,15 +162,13 @@ func (r Result) compare() (Class, string) {
 	if forbidden != "" {
 		return Wrong, forbidden
 	}
-	promised := func(t policy.Target) bool {
-		return t.Device == r.Kernel.Device && pathMTU(t.Netdev) == r.Kernel.PathMTU
-	}
+	promised := func(t policy.Target) bool { return r.Kernel.at(t.Device, t.Netdev) }
 	switch {
 	case !slices.ContainsFunc(c.Predicted, promised):
 		return Wrong, "not where it was promised"
 	case len(c.Predicted) > 1 && !multipath(r.Steps):
 		return Wrong, "several places promised without multipath"
-	case c.Real.Device != r.Kernel.Device || pathMTU(c.Real.Netdev) != r.Kernel.PathMTU:
+	case !r.Kernel.at(c.Real.Device, c.Real.Netdev):
 		return Wrong, fmt.Sprintf("the ID says %s", c.Real)
 	}
 	return Right, ""
@@ -174,7 +179,7 @@ func (r Result) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", r.Class, r.Why)
 	for _, s := range r.Steps {
-		fmt.Fprintf(&b, "  ip %s\n", s)
+		fmt.Fprintf(&b, "  %s\n", command(s))
 	}
 	fmt.Fprintf(&b, "  call:     %s\n  railbind: %s\n", r.Case.Call, r.Claim)
 	if r.Claim.RealErr != nil {

@@ -2,7 +2,11 @@
 
 package oracle
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/railbind/railbind/cm/policy"
+)
 
 // Shrink looks for the smallest case that is of the same class for the same
 // reason: it leaves steps and options out, one at a time, as long as one can be.
@@ -55,8 +59,16 @@ func (r Result) reductions() (out []Case) {
 	return out
 }
 
-// simpler returns a route without one of its parts.
+// simpler returns a route without one of its parts, a group without one member.
 func simpler(s Step) (out []Step) {
+	if object, ok := s.(Nexthop); ok && len(object.Group) > 1 {
+		for i := range object.Group {
+			less := object
+			less.Group = slices.Delete(slices.Clone(object.Group), i, i+1)
+			out = append(out, less)
+		}
+		return out
+	}
 	route, ok := s.(Route)
 	if !ok {
 		return nil
@@ -88,6 +100,7 @@ func (c Call) simpler() (out []Call) {
 		func(c *Call) { c.LocalCrossing = false },
 		func(c *Call) { c.RequireOnLink = false },
 		func(c *Call) { c.Policy = 0 },
+		func(c *Call) { c.PortSpace = policy.PortSpaceTCP },
 	} {
 		less := c
 		if part(&less); less != c {

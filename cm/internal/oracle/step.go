@@ -13,7 +13,7 @@ import (
 )
 
 // Step is one change that makes a host what it is. Its String is the arguments
-// of the ip command that does the same.
+// of the ip command that does the same; see command.
 type Step interface {
 	fmt.Stringer
 	do(*Machine) error
@@ -44,6 +44,8 @@ type Route struct {
 	Metric int
 	Table  int // 0: main
 	Hops   []Hop
+
+	Nexthop int // the nexthop object that it leads to, 0: none
 }
 
 // Hop is one next hop of a multipath route.
@@ -124,6 +126,9 @@ func (s Route) String() string {
 		b.WriteString(s.To.String())
 	}
 	b.WriteString(Hop{Dev: s.Dev, Via: s.Via}.String())
+	if s.Nexthop != 0 {
+		fmt.Fprintf(&b, " nhid %d", s.Nexthop)
+	}
 	if s.Onlink {
 		b.WriteString(" onlink")
 	}
@@ -200,8 +205,19 @@ func (s Route) netlink(m *Machine) *netlink.Route {
 	return r
 }
 
-func (s Route) do(m *Machine) error   { return m.nl.RouteAdd(s.netlink(m)) }
-func (s Route) undo(m *Machine) error { return m.nl.RouteDel(s.netlink(m)) }
+func (s Route) do(m *Machine) error {
+	if s.Nexthop != 0 {
+		return s.byNexthop(unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
+	}
+	return m.nl.RouteAdd(s.netlink(m))
+}
+
+func (s Route) undo(m *Machine) error {
+	if s.Nexthop != 0 {
+		return s.byNexthop(unix.RTM_DELROUTE, 0)
+	}
+	return m.nl.RouteDel(s.netlink(m))
+}
 
 func (s Rule) String() string {
 	var b strings.Builder
