@@ -91,17 +91,21 @@ func (c Change) concerns(d Decision) bool {
 
 func (d Decision) peer() netip.Addr { return d.Request.Dst.Addr().Unmap().WithZone("") }
 
-// preferred says whether the kernel merely prefers the bound network device:
-// for IPv6 beyond the link. Only there can what it made be split.
+// preferred says whether the kernel merely prefers the bound network device, or
+// does not heed it at all: beyond the link, for IPv6, and on iWARP. Only there can
+// what it made be split.
 func (d Decision) preferred() bool {
 	dst := d.peer()
-	return d.Binding.Transport == RoCE && d.Binding.State == BoundDevice && dst.Is6() && !needsZone(dst)
+	if d.Binding.State != BoundDevice || needsZone(dst) {
+		return false
+	}
+	return d.Binding.Transport == RoCE && dst.Is6() || d.Binding.Transport == IWARP
 }
 
 // CheckPath repeats the look-up that the kernel makes for itself when it moves
-// the QP of a connection, and wants it to lead through the bound network device
-// still. Where the kernel cannot leave that one (IPv4, link-local, other
-// transports than RoCE) it asks nothing.
+// the QP of a connection (on iWARP: when TCP connects), and wants it to lead
+// through the bound network device still. Where the kernel cannot leave that one
+// (IPv4 on RoCE, link-local, InfiniBand) it asks nothing.
 //
 // Errors: ErrRouteMismatch, ErrBindingLost, ErrLookup.
 func CheckPath(h Host, d Decision) error {
@@ -117,6 +121,9 @@ func CheckPath(h Host, d Decision) error {
 func (d Decision) path(v *view) (err *Error) {
 	if !d.preferred() {
 		return nil
+	}
+	if d.Binding.Transport == IWARP {
+		return d.tcpPath(v)
 	}
 	q := Query{Dst: d.peer(), Src: d.Binding.Addr.Addr().WithZone(""), Oif: d.Binding.Ifindex}
 	if d.Effective, err = v.route(q); err != nil {
@@ -139,7 +146,7 @@ func (d Decision) path(v *view) (err *Error) {
 
 // CheckUnchanged wants none of the changes, those between the look-up before a
 // step and the one after it, to have led the kernel elsewhere for a moment
-// between: no query tells afterwards which route an IPv6 path was made of.
+// between: no query tells afterwards which route a path was made of.
 //
 // Errors: ErrChanged.
 func CheckUnchanged(d Decision, changes []Change) error {
@@ -150,8 +157,12 @@ func CheckUnchanged(d Decision, changes []Change) error {
 	if len(moved) == 0 {
 		return nil
 	}
-	e := refuse(ErrChanged, fmt.Sprintf("meanwhile: %s; for IPv6 the bound %s is only a preference, and which route the kernel took in that moment cannot be told",
-		changesText(moved), d.Binding.Netdev), "close this id and try again on a new one")
+	why := fmt.Sprintf("for IPv6 the bound %s is only a preference", d.Binding.Netdev)
+	if d.Binding.Transport == IWARP {
+		why = "iWARP's TCP connection follows the host's route"
+	}
+	e := refuse(ErrChanged, fmt.Sprintf("meanwhile: %s; %s, and which route the kernel took in that moment cannot be told", changesText(moved), why),
+		"close this id and try again on a new one")
 	e.Op, e.Src, e.Dst, e.Binding = "check the path of", d.Binding.Addr, d.Request.Dst, d.Binding
 	return e
 }

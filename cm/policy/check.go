@@ -224,15 +224,16 @@ func CheckRouted(h Host, d Decision, got Kernel) error {
 // CheckResolved returned: got.Port is the QP's port, row the GID table row of
 // its sgid_index (RoCE; ignored otherwise).
 //
-// For IPv6 the route is looked up once more (see CheckPath), since the kernel did
-// so when it moved the QP: that, not the resolved route, is where the QP sends.
+// For IPv6, and on iWARP, the route is looked up once more (see CheckPath), since
+// the kernel did so when it moved the QP: that, not the resolved route, is where
+// the QP sends.
 //
 // Errors: ErrDeviceSplit, ErrRouteMismatch, ErrBindingLost, ErrLookup.
 func CheckEstablished(h Host, d Decision, got Kernel, row GIDRow) error {
 	return d.check(h, "check the connected QP", got, func(v *view, _ Kernel) *Error {
 		b := d.Binding
 		if b.Transport != RoCE {
-			return nil
+			return d.path(v)
 		}
 		if row.GID != b.GID || row.Netdev != b.Ifindex || row.Port != b.Port {
 			return split("the QP's GID is %s [%d] of port %d on network device %d, expected %s of port %d on %d (%s)",

@@ -60,3 +60,18 @@ func (d *Decision) tcpSource(v *view) *Error {
 	return refuse(ErrNotRDMA, fmt.Sprintf("the route leads to %s, and the source that the kernel chooses for it, %s, is an address of %s", r.dev(), r.PrefSrc, names(owners)),
 		"give "+r.Netdev+" an address of that family (ip address add), or bind an address of a rail")
 }
+
+// tcpPath wants the host to lead a TCP connection from the bound address through
+// the bound network device.
+func (d *Decision) tcpPath(v *view) *Error {
+	if err := d.askHost(v, Query{Dst: d.peer(), Src: d.Binding.Addr.Addr().WithZone("")}); err != nil {
+		return err
+	}
+	d.Effective, d.FIB = d.HostRoute, d.HostFIB
+	owners, err := d.owners(v)
+	if err != nil || d.leads(d.HostRoute, owners) && within(d.HostFIB, d.Binding.Ifindex) {
+		return err
+	}
+	return refuse(ErrRouteMismatch, fmt.Sprintf("the routing has changed since the look-up: iWARP's TCP connection follows the host's route whatever the binding says, and it is: %s", d.hostAnswer(owners)), "").
+		by(d.sourceRule())
+}

@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"net/netip"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -48,5 +49,29 @@ func TestIWARPSource(t *testing.T) {
 		d := policy.Decide(m, policy.Request{Dst: ap(dst)})
 		require.ErrorIs(t, d.Err, policy.ErrNotRDMA, dst)
 		t.Log(d.Err)
+	}
+}
+
+// TestIWARPPath: until TCP connects, the host's route must stay what it was.
+func TestIWARPPath(t *testing.T) {
+	for local, dst := range map[string]string{"10.1.0.1:0": "10.1.0.2:1", "[fd01::1]:0": "[fd01::2]:1"} {
+		m := newPair(t)
+		m.siw()
+		peer := ap(dst).Addr()
+		d := resolved(t, m, policy.Request{Binding: bind(t, m, local), Dst: ap(dst)})
+		home := resolved(t, m, policy.Request{Binding: bind(t, m, local), Dst: ap(local)})
+		k := kernelOf(d.Binding, d.Request.Dst)
+		require.NoError(t, policy.CheckPath(m, d))
+		require.NoError(t, policy.CheckPath(m, home))
+		require.NoError(t, policy.CheckEstablished(m, d, k, policy.GIDRow{}))
+		require.ErrorIs(t, policy.CheckUnchanged(d, []policy.Change{routeTo(netip.PrefixFrom(peer, peer.BitLen()).String())}), policy.ErrChanged)
+		require.NoError(t, policy.CheckUnchanged(d, []policy.Change{routeTo("10.9.0.0/16"), routeTo("fd09::/16")}))
+
+		require.NoError(t, m.IP("route add "+netip.PrefixFrom(peer, peer.BitLen()).String()+" dev b0"))
+		require.ErrorContains(t, policy.CheckPath(m, d), "the routing has changed")
+		require.ErrorIs(t, policy.CheckPath(m, d), policy.ErrRouteMismatch)
+		require.ErrorIs(t, policy.CheckEstablished(m, d, k, policy.GIDRow{}), policy.ErrRouteMismatch)
+		require.NoError(t, policy.CheckPath(m, home))
+		require.ErrorIs(t, policy.CheckPath(nil, d), policy.ErrLookup)
 	}
 }
