@@ -22,6 +22,7 @@ type Context struct {
 	// How these are destroyed on the fake provider; nil elsewhere.
 	fakeDereg   func(cgo.MR) error
 	fakeDealloc func(cgo.PD) error
+	fakeRereg   func(flags uint32, r region) (lkey, rkey uint32, code int, err error)
 
 	mu     sync.Mutex
 	limits *limits

@@ -42,11 +42,11 @@ func ImportDevice(f *os.File) (*Context, error) {
 	}
 	var h cgo.Context
 	var failed error
-	if err = raw.Control(func(fd uintptr) { h, failed = cgo.ImportDevice(fd) }); err == nil {
-		err = failed
+	if err = raw.Control(func(fd uintptr) { h, failed = cgo.ImportDevice(fd) }); err != nil {
+		return nil, &Error{Op: op, Object: f.Name(), Kind: ErrClosed, Err: err}
 	}
-	if err != nil {
-		return nil, &Error{Op: op, Object: f.Name(), Err: err}
+	if failed != nil {
+		return nil, &Error{Op: op, Object: f.Name(), Err: failed}
 	}
 	return newContext(h.Name(), h, h.Close), nil
 }

@@ -34,18 +34,17 @@ const (
 	Rate1200 Rate = 24
 )
 
-// rates holds each rate in Mbit/s and as a multiple of 2.5 Gbit/s. Rates on
-// lanes of 14 Gbit/s and more are no whole multiples: the coding has a round
-// number for them, and takes that back.
+// rates holds each rate in Mbit/s and as a multiple of 2.5 Gbit/s, 0 for those
+// that libibverbs gives no multiple.
 var rates = []struct {
 	rate Rate
 	mbps int
 	mult int
 }{
-	{Rate2_5, 2500, 1}, {Rate5, 5000, 2}, {Rate10, 10000, 4}, {Rate14, 14062, 6}, {Rate20, 20000, 8}, {Rate25, 25781, 10},
-	{Rate28, 28125, 11}, {Rate30, 30000, 12}, {Rate40, 40000, 16}, {Rate50, 53125, 20}, {Rate56, 56250, 22},
-	{Rate60, 60000, 24}, {Rate80, 80000, 32}, {Rate100, 103125, 40}, {Rate112, 112500, 45}, {Rate120, 120000, 48},
-	{Rate168, 168750, 67}, {Rate200, 206250, 80}, {Rate300, 309375, 120}, {Rate400, 425000, 160}, {Rate600, 637500, 240},
+	{Rate2_5, 2500, 1}, {Rate5, 5000, 2}, {Rate10, 10000, 4}, {Rate14, 14062, 0}, {Rate20, 20000, 8}, {Rate25, 25781, 0},
+	{Rate28, 28125, 11}, {Rate30, 30000, 12}, {Rate40, 40000, 16}, {Rate50, 53125, 20}, {Rate56, 56250, 0},
+	{Rate60, 60000, 24}, {Rate80, 80000, 32}, {Rate100, 103125, 0}, {Rate112, 112500, 0}, {Rate120, 120000, 48},
+	{Rate168, 168750, 0}, {Rate200, 206250, 0}, {Rate300, 309375, 0}, {Rate400, 425000, 160}, {Rate600, 637500, 240},
 	{Rate800, 850000, 320}, {Rate1200, 1275000, 480},
 }
 
@@ -61,13 +60,13 @@ func (r Rate) Mbps() int {
 	return -1
 }
 
-// Mult is the rate as a multiple of 2.5 Gbit/s, rounded; -1 for RateMax and for a
-// value that codes none.
+// Mult is the rate as a multiple of 2.5 Gbit/s, rounded; -1 for RateMax, and for
+// rates of 14 Gbit/s a lane, 25, 100, 200 and 300, which have none.
 //
 // Implements: int ibv_rate_to_mult(enum ibv_rate rate)
 func (r Rate) Mult() int {
 	for _, e := range rates {
-		if e.rate == r {
+		if e.rate == r && e.mult != 0 {
 			return e.mult
 		}
 	}
@@ -91,7 +90,7 @@ func RateOfMbps(mbps int) Rate {
 // Implements: enum ibv_rate mult_to_ibv_rate(int mult)
 func RateOfMult(mult int) Rate {
 	for _, e := range rates {
-		if e.mult == mult {
+		if e.mult == mult && mult != 0 {
 			return e.rate
 		}
 	}
