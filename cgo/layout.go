@@ -28,6 +28,7 @@ RB_OFFSET(SEND_FLAGS, ibv_send_wr, send_flags);
 RB_OFFSET(SEND_IMM, ibv_send_wr, imm_data);
 RB_OFFSET(SEND_UNION, ibv_send_wr, wr);
 RB_OFFSET(SEND_TYPE, ibv_send_wr, qp_type);
+RB_OFFSET(SEND_BIND, ibv_send_wr, bind_mw);
 RB_OFFSET(RECV_NEXT, ibv_recv_wr, next);
 RB_OFFSET(RECV_SGE, ibv_recv_wr, sg_list);
 RB_OFFSET(RECV_NUM, ibv_recv_wr, num_sge);
@@ -49,6 +50,11 @@ _Static_assert(offsetof(struct ibv_send_wr, wr.atomic.rkey) == offsetof(struct i
 _Static_assert(offsetof(struct ibv_send_wr, wr.ud.ah) == offsetof(struct ibv_send_wr, wr), "ud.ah");
 _Static_assert(offsetof(struct ibv_send_wr, wr.ud.remote_qpn) == offsetof(struct ibv_send_wr, wr) + 8, "ud.remote_qpn");
 _Static_assert(offsetof(struct ibv_send_wr, wr.ud.remote_qkey) == offsetof(struct ibv_send_wr, wr) + 12, "ud.remote_qkey");
+_Static_assert(offsetof(struct ibv_send_wr, invalidate_rkey) == offsetof(struct ibv_send_wr, imm_data), "invalidate_rkey");
+_Static_assert(offsetof(struct ibv_send_wr, bind_mw.rkey) == offsetof(struct ibv_send_wr, bind_mw) + 8, "bind_mw.rkey");
+_Static_assert(offsetof(struct ibv_send_wr, bind_mw.bind_info) == offsetof(struct ibv_send_wr, bind_mw) + 16, "bind_mw.bind_info");
+_Static_assert(offsetof(struct ibv_mw_bind_info, addr) == 8 && offsetof(struct ibv_mw_bind_info, length) == 16 &&
+	offsetof(struct ibv_mw_bind_info, mw_access_flags) == 24, "bind_info");
 _Static_assert((int)IBV_WR_RDMA_WRITE == 0 && (int)IBV_WR_RDMA_WRITE_WITH_IMM == 1 && (int)IBV_WR_SEND == 2 &&
 	(int)IBV_WR_SEND_WITH_IMM == 3 && (int)IBV_WR_RDMA_READ == 4 && (int)IBV_WR_ATOMIC_CMP_AND_SWP == 5 &&
 	(int)IBV_WR_ATOMIC_FETCH_AND_ADD == 6 && (int)IBV_WR_LOCAL_INV == 7 && (int)IBV_WR_BIND_MW == 8 &&
@@ -95,6 +101,7 @@ var (
 	_ [C.RB_OFF_SEND_IMM]byte      = [unsafe.Offsetof(SendWR{}.Imm)]byte{}
 	_ [C.RB_OFF_SEND_UNION]byte    = [unsafe.Offsetof(SendWR{}.union)]byte{}
 	_ [C.RB_OFF_SEND_TYPE]byte     = [unsafe.Offsetof(SendWR{}.qpType)]byte{}
+	_ [C.RB_OFF_SEND_BIND]byte     = [unsafe.Offsetof(SendWR{}.bind)]byte{}
 	_ [C.RB_OFF_RECV_NEXT]byte     = [unsafe.Offsetof(RecvWR{}.Next)]byte{}
 	_ [C.RB_OFF_RECV_SGE]byte      = [unsafe.Offsetof(RecvWR{}.SGList)]byte{}
 	_ [C.RB_OFF_RECV_NUM]byte      = [unsafe.Offsetof(RecvWR{}.NumSGE)]byte{}

@@ -376,9 +376,8 @@ send_failed(struct rb_qp *q, const struct rb_batch *b, int err, struct ibv_send_
 
 /* The accounts are written before the provider is called: its completions may
  * be polled before it returns. */
-rb_posted rb_post_send(uintptr_t batch)
+static inline __attribute__((always_inline)) rb_posted post_send(const struct rb_batch *b, int bind)
 {
-	const struct rb_batch *b = (const struct rb_batch *)batch;
 	struct rb_qp *q = b->qp;
 	struct ibv_send_wr *bad = NULL;
 	const uint32_t n = b->n;
@@ -414,11 +413,32 @@ rb_posted rb_post_send(uintptr_t batch)
 	rb_set(&q->sq_posted, pos + n);
 	rb_set(&q->sq_signaled, sigs);
 
-	int err = ibv_post_send(q->qp, b->first, &bad);
+	int err;
+	if (bind) {
+		struct ibv_send_wr *w = b->first;
+		struct ibv_mw_bind v = { w->wr_id, w->send_flags, w->bind_mw.bind_info };
+
+		err = ibv_bind_mw(q->qp, w->bind_mw.mw, &v);
+		bad = w;
+	} else {
+		err = ibv_post_send(q->qp, b->first, &bad);
+	}
 	if (unlikely(err))
 		return send_failed(q, b, err, bad);
 	unlock(&q->sq_lock);
 	return RB_POSTED(n, RB_OK, 0);
+}
+
+rb_posted rb_post_send(uintptr_t batch)
+{
+	return post_send((const struct rb_batch *)batch, 0);
+}
+
+/* A window of type 1 is bound by a call of its own, which is a post all the same:
+ * the batch has one request, which says how. */
+rb_posted rb_bind_mw(uintptr_t batch)
+{
+	return post_send((const struct rb_batch *)batch, 1);
 }
 
 static __attribute__((noinline)) rb_posted
@@ -574,13 +594,24 @@ static void account(struct rb_cq *c, struct ibv_wc *wc, int n)
 	}
 }
 
+/* Soft-RoCE gives the kernel's flag of a SEND with invalidate, whose bit means
+ * something else in user space: a checksum, which it never checks. */
+static __attribute__((noinline)) void rxe_flags(struct ibv_wc *wc, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (wc[i].wc_flags & IBV_WC_IP_CSUM_OK)
+			wc[i].wc_flags ^= IBV_WC_IP_CSUM_OK | IBV_WC_WITH_INV;
+}
+
 static inline int poll(struct rb_cq *c, int n, struct ibv_wc *wc)
 {
 	int r = ibv_poll_cq(c->cq, n, wc);
 
-	if (likely(r > 0))
+	if (likely(r > 0)) {
 		account(c, wc, r);
-	else if (unlikely(r < 0))
+		if (unlikely(c->rxe))
+			rxe_flags(wc, r);
+	} else if (unlikely(r < 0))
 		r = -EIO; /* the number is each provider's own */
 	return r;
 }

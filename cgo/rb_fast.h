@@ -132,6 +132,7 @@ struct rb_cq {
 	struct ibv_cq *cq;
 	uint32_t lock __attribute__((aligned(64)));
 	uint32_t closed;
+	uint32_t rxe; /* Soft-RoCE's: see rxe_flags */
 	struct rb_slot *slots; /* open addressing by QP number, at most half full */
 	uint32_t mask, used;
 	struct rb_slot *last;
@@ -174,6 +175,7 @@ int rb_use_busy(struct rb_qp *q, struct rb_use *u);
 
 rb_posted rb_post_send(uintptr_t batch);
 rb_posted rb_post_recv(uintptr_t batch);
+rb_posted rb_bind_mw(uintptr_t batch);
 int rb_poll(uintptr_t cq, int n, struct ibv_wc *wc);
 int rb_poll_arm(uintptr_t cq, int n, struct ibv_wc *wc, int solicited);
 int rb_poll_spin(uintptr_t cq, int n, struct ibv_wc *wc, uint64_t spin_ns, uint64_t *took);

@@ -55,3 +55,9 @@ func (*QPRecord) SetSRQ(*SRQRecord)                  {}
 
 func PostSRQ(*Batch) Posted                                  { return Posted{Errno: enosys, Why: ProviderRefused} }
 func PostPollSRQ(b *Batch, _ *CQRecord, _ *WC, _ int) Posted { return PostSRQ(b) }
+
+func (MR) Addr() uintptr   { return 0 }
+func (MW) Addr() uintptr   { return 0 }
+func (*CQRecord) SetRXE()  {}
+func (MW) SetRKey(uint32)  {}
+func BindMW(*Batch) Posted { return Posted{Errno: enosys, Why: ProviderRefused} }

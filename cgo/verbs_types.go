@@ -126,8 +126,34 @@ type SendWR struct {
 	Imm    [4]byte // network order
 	union  [32]byte
 	qpType [4]byte
-	_      [52]byte
+	_      [4]byte
+	bind   bind
 }
+
+// bind is what a request that binds a memory window says. MW and MR are addresses
+// of C memory.
+type bind struct {
+	mw     uintptr
+	rkey   uint32
+	_      uint32
+	mr     uintptr
+	addr   uint64
+	length uint64
+	access uint32
+	_      uint32
+}
+
+// SetBind sets a window, its new key, and what of a region it shows.
+func (w *SendWR) SetBind(mw, mr uintptr, rkey uint32, addr, length uint64, access uint32) {
+	w.Imm = [4]byte{}
+	w.bind = bind{mw: mw, rkey: rkey, mr: mr, addr: addr, length: length, access: access}
+}
+
+// BindRKey is the key that SetBind set.
+func (w *SendWR) BindRKey() uint32 { return w.bind.rkey }
+
+// SetInv sets the key that the request makes invalid.
+func (w *SendWR) SetInv(rkey uint32) { *(*uint32)(unsafe.Pointer(&w.Imm)) = rkey }
 
 // SetRDMA sets the remote side of a READ or WRITE.
 func (w *SendWR) SetRDMA(addr uint64, rkey uint32) {

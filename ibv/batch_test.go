@@ -271,7 +271,7 @@ func TestRefusedRequests(t *testing.T) {
 		{"range that is not there", func(b *SendBatch) error { _, err := b.PostRange(1, 2); return err }, ErrInvalid},
 		{"negative range", func(b *SendBatch) error { _, err := b.PostRange(-1, 1); return err }, ErrInvalid},
 		{"negative number", func(b *SendBatch) error { _, err := b.PostRange(1, -1); return err }, ErrInvalid},
-		{"inline with immediate", func(b *SendBatch) error { return b.Set(0, SendWR{Op: OpSendImm, Inline: []byte{1}}) }, ErrInvalid},
+		{"inline READ", func(b *SendBatch) error { return b.Set(0, SendWR{Op: OpRead, Inline: []byte{1}}) }, ErrInvalid},
 		{"atomic with two results", func(b *SendBatch) error {
 			return b.Set(0, SendWR{Op: OpFetchAdd, Remote: r, SGEs: []SGE{m.SGE(0, 8), m.SGE(8, 8)}})
 		}, ErrInvalid},

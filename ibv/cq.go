@@ -115,12 +115,18 @@ func (c *CQ) finish(h cgo.CQ, destroy func() error, parents ...*node) error {
 		return err
 	}
 	c.h, c.rec, c.destroy, c.size = h, rec, destroy, h.Size()
+	if lim, err := c.ctx.known(); err == nil && lim.dev.VendorID == vendorRXE {
+		rec.SetRXE()
+	}
 	c.node = newNode(fmt.Sprintf("CQ of %d on %s", c.size, c.ctx.name), rec, parents...)
 	c.errClosed = &Error{Op: "poll", Object: c.node.name, Kind: ErrClosed}
 	c.errFailed = &Error{Op: "poll", Object: c.node.name, Kind: ErrCQFailed}
 	know(c.ctx.async, c.ctx.async.cqs, h, c)
 	return nil
 }
+
+// vendorRXE is the vendor that Soft-RoCE calls itself.
+const vendorRXE = 0xffffff
 
 func (c *CQ) record() *cgo.CQRecord {
 	if c == nil {

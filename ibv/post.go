@@ -30,13 +30,17 @@ type SendWR struct {
 	Op     Opcode
 	Flags  SendFlags
 	SGEs   []SGE  // local memory
-	Inline []byte // instead of SGEs, for OpSend and OpWrite
+	Inline []byte // instead of SGEs, for SENDs and WRITEs
 	Remote Remote // all but the SENDs
 	Imm    uint32 // host order
 	Dest   Dest   // of a UD queue pair
 
 	Compare, Swap uint64 // OpCompareSwap
 	Add           uint64 // OpFetchAdd
+
+	RKey uint32 // OpSendInv, OpLocalInv: the key to make invalid
+	MW   *MW    // OpBindMW, of type 2
+	Bind Bind   // OpBindMW
 }
 
 // Set makes request i what w says.
@@ -46,14 +50,10 @@ func (b *SendBatch) Set(i int, w SendWR) error {
 	}
 	var err error
 	switch {
-	case w.Inline != nil && (w.Op == OpSend || w.Op == OpWrite) && len(w.SGEs) == 0:
-		if w.Op == OpSend {
-			err = b.SendInline(i, w.Inline)
-		} else {
-			err = b.WriteInline(i, w.Remote, w.Inline)
-		}
+	case w.Inline != nil && len(w.SGEs) > 0:
+		err = invalid("set request", b.q.node.name, ErrInvalid, "inline data and SGEs")
 	case w.Inline != nil:
-		err = invalid("set request", b.q.node.name, ErrInvalid, "inline data goes with SEND and WRITE, and without SGEs, not with %v", w.Op)
+		err = b.setInline(i, w)
 	case w.Op == OpSend:
 		err = b.Send(i, w.SGEs...)
 	case w.Op == OpSendImm:
@@ -70,6 +70,12 @@ func (b *SendBatch) Set(i int, w SendWR) error {
 		err = b.CompareSwap(i, w.Remote, w.Compare, w.Swap, w.SGEs[0])
 	case w.Op == OpFetchAdd:
 		err = b.FetchAdd(i, w.Remote, w.Add, w.SGEs[0])
+	case w.Op == OpSendInv:
+		err = b.SendInv(i, w.RKey, w.SGEs...)
+	case w.Op == OpLocalInv:
+		err = b.LocalInv(i, w.RKey)
+	case w.Op == OpBindMW:
+		err = b.BindMW(i, w.MW, w.Bind)
 	default:
 		err = invalid("set request", b.q.node.name, ErrInvalid, "%v", w.Op)
 	}
@@ -84,6 +90,22 @@ func (b *SendBatch) Set(i int, w SendWR) error {
 	b.SetID(i, w.ID)
 	b.SetFlags(i, w.Flags)
 	return nil
+}
+
+func (b *SendBatch) setInline(i int, w SendWR) error {
+	switch w.Op {
+	case OpSend:
+		return b.SendInline(i, w.Inline)
+	case OpSendImm:
+		return b.SendImmInline(i, w.Imm, w.Inline)
+	case OpSendInv:
+		return b.SendInvInline(i, w.RKey, w.Inline)
+	case OpWrite:
+		return b.WriteInline(i, w.Remote, w.Inline)
+	case OpWriteImm:
+		return b.WriteImmInline(i, w.Remote, w.Imm, w.Inline)
+	}
+	return invalid("set request", b.q.node.name, ErrInvalid, "inline data goes with SENDs and WRITEs, not with %v", w.Op)
 }
 
 // RecvWR is one receive.

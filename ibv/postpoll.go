@@ -40,6 +40,9 @@ func (b *SendBatch) PostPollRange(from, n int, c *CQ, wcs []WC) (accepted, polle
 		return accepted, 0, err
 	}
 	p := cgo.PostPollSend(b.hdr, c.rec, (*cgo.WC)(unsafe.Pointer(unsafe.SliceData(wcs))), len(wcs))
+	if b.binds {
+		b.bound(from, int(p.Accepted))
+	}
 	if p.Why == cgo.Accepted && b.hdr.Polled >= 0 {
 		polled = int(b.hdr.Polled)
 		b.alive()

@@ -30,6 +30,9 @@ type SendBatch struct {
 	run    atomic.Pointer[engine]
 	whole  bool   // each request has an operation, and reads counts
 	reads  uint32 // the READs and atomics among them
+
+	binds   bool  // some request binds a window, or did
+	windows []*MW // which one each binds
 }
 
 // SendFlags modify a request on the send queue; the zero value is signalled, not
@@ -410,6 +413,9 @@ func (b *SendBatch) PostRange(from, n int) (accepted int, err error) {
 	}
 	p := cgo.PostSend(b.hdr)
 	b.alive()
+	if b.binds {
+		b.bound(from, int(p.Accepted))
+	}
 	if p.Why != cgo.Accepted {
 		return int(p.Accepted), b.q.refused(op, p, n)
 	}

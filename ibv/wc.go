@@ -68,7 +68,7 @@ func (w *WC) SrcQP() uint32 { return w.w.SrcQP }
 func (w *WC) GRH() bool { return w.OK() && w.w.Flags&(1<<0) != 0 }
 
 // Invalidated is the key that a SEND with invalidate of the peer's made invalid
-// here, and whether it was one.
+// here, and whether it was one. Soft-iWARP does not tell.
 func (w *WC) Invalidated() (rkey uint32, ok bool) {
 	const withInv = 1 << 3
 	if !w.OK() || w.w.Flags&withInv == 0 {
