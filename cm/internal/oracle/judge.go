@@ -40,7 +40,7 @@ func (e Evidence) destination() string {
 	switch {
 	case a.IsUnspecified(), a.IsLoopback():
 		return "rule 1: loopback or unspecified destination"
-	case a.IsMulticast() && e.PortSpace == policy.PortSpaceTCP, a == netip.MustParseAddr("255.255.255.255"), e.Habit.Broadcast && e.leads():
+	case a.IsMulticast() && e.PortSpace == policy.PortSpaceTCP, a == netip.MustParseAddr("255.255.255.255"), e.Habit.Broadcast && e.leads(), e.Habit.BroadcastHere:
 		return "rule 1: multicast or broadcast destination"
 	}
 	return ""
@@ -150,6 +150,8 @@ func (e Evidence) split() string {
 		return "the kernel is on another device"
 	case iwarp:
 		return e.tcp(dev)
+	case dev == vrfName && slices.Contains(e.Habit.Netdevs, "c0"): // whose path MTU is the same
+		return "the kernel splits device and path"
 	case k.PathMTU != pathMTU(dev):
 		return "the kernel splits device and path"
 	case k.SGID.Addr() != k.Local.Addr().WithZone("") || k.DGID.Addr() != e.Dst.Addr().Unmap().WithZone(""):
@@ -196,7 +198,7 @@ func (e Evidence) pinned() string {
 		return "an address of another network device"
 	case e.Policy == policy.RequireRoute && !own && !slices.Equal(e.Habit.Netdevs, []string{dev}):
 		return "policy route: the host's route leads elsewhere"
-	case e.RequireOnLink && !has && !e.Habit.OnLink:
+	case e.RequireOnLink && !has && !e.Habit.OnLink && !dst.IsMulticast(): // which is on every link
 		return "no route, and one is required"
 	}
 	return ""

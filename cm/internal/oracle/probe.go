@@ -22,7 +22,8 @@ type Habit struct {
 	Errno   syscall.Errno // of connect, where none was seen
 	OnLink  bool          // a route through the bound network device leads to the destination
 
-	Broadcast bool // it is a broadcast address
+	Broadcast     bool // it is a broadcast address
+	BroadcastHere bool // of the bound network device
 }
 
 // String returns the habit on one line.
@@ -167,10 +168,11 @@ func socketAddr(a netip.AddrPort) unix.Sockaddr {
 }
 
 // onLink says whether the tables have a route to the destination that leads
-// through the network device.
-func (m *Machine) onLink(src, dst netip.Addr, dev string) bool {
+// through the network device, and whether it is a broadcast there.
+func (m *Machine) onLink(src, dst netip.Addr, dev string) (has, broadcast bool) {
 	routes, err := m.nl.RouteGetWithOptions(dst.AsSlice(), &netlink.RouteGetOptions{
 		OifIndex: m.link(dev).Attrs().Index, SrcAddr: src.AsSlice(), FIBMatch: true,
 	})
-	return err == nil && len(routes) > 0
+	has = err == nil && len(routes) > 0
+	return has, has && routes[0].Type == unix.RTN_BROADCAST
 }

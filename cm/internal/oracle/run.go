@@ -109,7 +109,7 @@ func (r *Runner) evidence(steps []Step, c Call) (e Evidence, err error) {
 		return e, err
 	}
 	if dev := e.netdev(); dev != "" {
-		e.Habit.OnLink = r.m.onLink(local.Addr(), dst.Addr(), dev)
+		e.Habit.OnLink, e.Habit.BroadcastHere = r.m.onLink(local.Addr(), dst.Addr(), dev)
 	}
 	return e, nil
 }
