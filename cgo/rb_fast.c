@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static void lock_queues(struct rb_qp *q)
 {
@@ -626,6 +625,22 @@ int rb_poll(uintptr_t cq, int n, struct ibv_wc *wc)
 	return r;
 }
 
+static int notify(struct rb_cq *c, int solicited)
+{
+	int e = ibv_req_notify_cq(c->cq, solicited);
+
+	return e ? (e > 0 ? -e : errno ? -errno : -EIO) : 0;
+}
+
+/* Raises an event for the next completion; a closed CQ has none. */
+int rb_arm(struct rb_cq *c)
+{
+	lock(&c->lock);
+	int r = c->closed ? 0 : notify(c, 0);
+	unlock(&c->lock);
+	return r;
+}
+
 /* Drain, arm, drain again. A notification is raised only by what comes after
  * arming, so the second look is what closes the race; only where it too finds
  * nothing (0) may the caller sleep. */
@@ -635,28 +650,12 @@ int rb_poll_arm(uintptr_t cq, int n, struct ibv_wc *wc, int solicited)
 
 	lock(&c->lock);
 	int r = likely(!c->closed) ? poll(c, n, wc) : -EBADF;
-	if (r == 0) {
-		int e = ibv_req_notify_cq(c->cq, solicited);
-
-		r = e ? (e > 0 ? -e : errno ? -errno : -EIO) : poll(c, n, wc);
-	}
+	if (r == 0)
+		r = notify(c, solicited);
+	if (r == 0)
+		r = poll(c, n, wc);
 	unlock(&c->lock);
 	return r;
-}
-
-static inline void relax(void)
-{
-#if defined(__x86_64__)
-	__builtin_ia32_pause();
-#endif
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
 
 /* Polls until something is there, for spin_ns; *took is how long it did. */
@@ -828,10 +827,10 @@ int rb_run_step(uintptr_t run, uint64_t spin_ns, int arm)
 				if (!arm)
 					return 1;
 				lock(&c->lock);
-				int e = c->closed ? EBADF : ibv_req_notify_cq(c->cq, 0);
+				int e = c->closed ? -EBADF : notify(c, 0);
 				unlock(&c->lock);
 				if (e)
-					return e > 0 ? -e : -EIO;
+					return e;
 				armed = 1;
 				continue;
 			}

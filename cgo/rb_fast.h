@@ -178,6 +178,7 @@ rb_posted rb_post_recv(uintptr_t batch);
 rb_posted rb_bind_mw(uintptr_t batch);
 int rb_poll(uintptr_t cq, int n, struct ibv_wc *wc);
 int rb_poll_arm(uintptr_t cq, int n, struct ibv_wc *wc, int solicited);
+int rb_arm(struct rb_cq *c);
 int rb_poll_spin(uintptr_t cq, int n, struct ibv_wc *wc, uint64_t spin_ns, uint64_t *took);
 int rb_run_start(uintptr_t run);
 int rb_run_step(uintptr_t run, uint64_t spin_ns, int arm);

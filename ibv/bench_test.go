@@ -174,3 +174,24 @@ func BenchmarkRun(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkEmptyPoll is what a look costs that finds nothing: at the CQ, a
+// crossing, and at a completion ring, none.
+func BenchmarkEmptyPoll(b *testing.B) {
+	wcs := make([]WC, 16)
+	for name, poll := range map[string]func(*testing.B, *bench) func([]WC) (int, error){
+		"CQ": func(_ *testing.B, f *bench) func([]WC) (int, error) { return f.scq.Poll },
+		"ring": func(b *testing.B, f *bench) func([]WC) (int, error) {
+			return newRing(b, f, RingConfig{Spin: time.Nanosecond}).Poll
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			look := poll(b, newBench(b, benchConfig{}))
+			for b.Loop() {
+				if n, err := look(wcs); n != 0 || err != nil {
+					b.Fatal(n, err)
+				}
+			}
+		})
+	}
+}

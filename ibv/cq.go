@@ -20,6 +20,7 @@ type CQ struct {
 	ctx       *Context
 	pump      *pump // nil without a channel
 	bell      *bell
+	ring      *CompletionRing // or nil
 	cookie    uint64
 	solicited bool
 	size      int
@@ -39,6 +40,9 @@ type CQConfig struct {
 	// Channel carries the CQ's notifications; without one the CQ can be polled
 	// and not waited for.
 	Channel *CompChannel
+	// Ring takes the CQ's completions, instead of a Channel. What is polled from the
+	// CQ itself does not come to the ring; SendBatch.Run does not work on such a CQ.
+	Ring *CompletionRing
 	// Vector is the interrupt vector, below the device's number of them. Default 0.
 	Vector int
 	// SolicitedOnly lets Wait sleep until a message that the sender marked
@@ -82,6 +86,20 @@ func (c *Context) CreateCQ(cfg CQConfig) (*CQ, error) {
 	cq := &CQ{ctx: c, solicited: cfg.SolicitedOnly, patience: patience{limit: cfg.Spin}}
 	parents := []*node{c.node}
 	var ch cgo.CompChannel
+	if cfg.Ring != nil {
+		if cfg.Channel != nil {
+			return nil, invalid(op, c.name, ErrInvalid, "a channel and a ring: a CQ has one of both")
+		}
+		if err := cfg.Ring.life().enter(op); err != nil {
+			return nil, err
+		}
+		defer cfg.Ring.node.leave()
+		if err := sameContext(op, c.name, c, cfg.Ring.ctx); err != nil {
+			return nil, err
+		}
+		cq.ring, ch = cfg.Ring, cfg.Ring.ch
+		parents = append(parents, cfg.Ring.node)
+	}
 	if cfg.Channel != nil {
 		if err := cfg.Channel.life().enter(op); err != nil {
 			return nil, err
@@ -117,6 +135,9 @@ func (c *CQ) finish(h cgo.CQ, destroy func() error, parents ...*node) error {
 	c.h, c.rec, c.destroy, c.size = h, rec, destroy, h.Size()
 	if lim, err := c.ctx.known(); err == nil && lim.dev.VendorID == vendorRXE {
 		rec.SetRXE()
+	}
+	if err := c.ring.join(c); err != nil {
+		return err
 	}
 	c.node = newNode(fmt.Sprintf("CQ of %d on %s", c.size, c.ctx.name), rec, parents...)
 	c.errClosed = &Error{Op: "poll", Object: c.node.name, Kind: ErrClosed}
@@ -155,13 +176,14 @@ func (c *CQ) Size() int {
 // Implements: int ibv_destroy_cq(struct ibv_cq *cq)
 func (c *CQ) Close() error {
 	return c.life().close(func() error {
+		c.ring.part(c)
 		c.rec.Shut()
 		async := c.ctx.async
 		forget(async, async.cqs, c.h)
 		if err := c.destroy(); err != nil {
 			know(async, async.cqs, c.h, c)
 			c.rec.Reopen()
-			return fail("destroy CQ", c.node.name, err)
+			return errors.Join(fail("destroy CQ", c.node.name, err), c.ring.join(c))
 		}
 		c.silence()
 		return nil

@@ -185,9 +185,9 @@ func TestNilAndClosed(t *testing.T) {
 	// right, as with a slice.
 	setters := map[string]bool{"SetID": true, "SetIDs": true, "SetFlags": true, "SetImm": true, "SetRemote": true, "SetOffset": true}
 	for _, objs := range [][]any{
-		{(*Context)(nil), (*PD)(nil), (*MR)(nil), (*Buffer)(nil), (*CompChannel)(nil), (*CQ)(nil), (*QP)(nil),
+		{(*Context)(nil), (*PD)(nil), (*MR)(nil), (*Buffer)(nil), (*CompChannel)(nil), (*CompletionRing)(nil), (*CQ)(nil), (*QP)(nil),
 			(*SendBatch)(nil), (*RecvBatch)(nil)},
-		{new(Context), new(PD), new(MR), new(Buffer), new(CompChannel), new(CQ), new(QP), new(SendBatch), new(RecvBatch)},
+		{new(Context), new(PD), new(MR), new(Buffer), new(CompChannel), new(CompletionRing), new(CQ), new(QP), new(SendBatch), new(RecvBatch)},
 		{f.ctx, f.pd, m, buf, f.scq, f.qp, send, recv},
 	} {
 		for _, o := range objs {

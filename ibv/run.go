@@ -107,6 +107,9 @@ func (b *SendBatch) startRun(cfg *RunConfig) error {
 		return b.base().span(op, 0, 0)
 	}
 	c := b.qp.sendCQ
+	if c.ring != nil {
+		return invalid(op, b.qp.node.name, ErrInvalid, "the send CQ's completions go to a ring")
+	}
 	most := min(b.qp.caps.MaxSend, c.size)
 	if cfg.Window == 0 {
 		cfg.Window = most
