@@ -81,8 +81,8 @@ bench: packages ## time the binding against the same loop in C, on the fake prov
 
 # What may be unaccounted for at most, and must be covered at least (percent):
 # never less than what was reached.
-UNACCOUNTED ?= 164
-COVERED     ?= 24
+UNACCOUNTED ?= 122
+COVERED     ?= 42
 
 api-coverage: packages ## count the functions of librdmacm and libibverbs that are covered
 	go run ./ci/apicoverage -unaccounted $(UNACCOUNTED) -covered $(COVERED)

@@ -21,3 +21,12 @@ func CQAt(p unsafe.Pointer) CQ { return CQ{(*C.struct_ibv_cq)(p)} }
 
 // QPAt makes a handle of a struct ibv_qp.
 func QPAt(p unsafe.Pointer) QP { return QP{(*C.struct_ibv_qp)(p)} }
+
+// Pointer is the struct ibv_mr.
+func (h MR) Pointer() unsafe.Pointer { return unsafe.Pointer(h.p) }
+
+// Pointer is the struct ibv_pd.
+func (h PD) Pointer() unsafe.Pointer { return unsafe.Pointer(h.p) }
+
+// Pointer is the struct ibv_td.
+func (h TD) Pointer() unsafe.Pointer { return unsafe.Pointer(h.p) }

@@ -4,6 +4,8 @@
 #include <stdint.h>
 #include <infiniband/verbs.h>
 
+#include "rb_fake_memory.h"
+
 /* A request in the ring of a work queue, laid out like a NIC's: control,
  * remote address, two pieces of local memory. */
 struct rb_fake_wqe {
@@ -54,6 +56,7 @@ struct rb_fake_device {
 	struct ibv_device dev;
 	struct verbs_context vctx; /* the context is its last field */
 	struct ibv_pd pd;
+	struct rb_fake_memory memory;
 };
 
 struct rb_fake_device *rb_fake_open(void);
