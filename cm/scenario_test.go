@@ -20,7 +20,7 @@ import (
 
 // The acceptance scenarios of the binding rule against the kernel, in the
 // topology `pair`: rxe0 on a0, rxe1 on b0, c0 without RDMA. Numbers 15 and 17,
-// which need other hosts, stand in hosts_test.go; 16, which needs two, in
+// which need other hosts, stand in hosts_test.go; 16, which needs two, in rails_test.go,
 // examples/explain and examples/rping.
 
 // outcome is what one policy makes of a scenario.
