@@ -2,6 +2,8 @@ package ibv
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -63,6 +65,9 @@ func openError(name string, err error) error {
 			return e
 		}
 		names = append(names, d.Name)
+	}
+	if _, err := os.Stat(filepath.Join(sysfs, name)); name != "" && err == nil {
+		return diagnose(name, charDevs()[name], false)
 	}
 	e.Kind = ErrNoDevice
 	if len(names) == 0 {

@@ -52,6 +52,9 @@ var (
 	// ErrDeviceNotAccessible: the device is there, its character device cannot be
 	// opened (EACCES).
 	ErrDeviceNotAccessible error = &sentinel{"RDMA device not accessible", syscall.EACCES, nil}
+	// ErrNoProvider: the kernel has the device, rdma-core here has no provider for
+	// it (ENODEV).
+	ErrNoProvider error = &sentinel{"no provider for the RDMA device", syscall.ENODEV, nil}
 	// ErrDeviceRemoved: the device went away (ENODEV).
 	ErrDeviceRemoved error = &sentinel{"RDMA device removed", syscall.ENODEV, nil}
 	// ErrForeignContext: objects of different contexts used together (EXDEV).

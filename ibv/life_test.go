@@ -178,7 +178,13 @@ func TestNilAndClosed(t *testing.T) {
 	require.NoError(t, send.Send(0, m.SGE(0, 8)))
 	buf, err := NewBuffer(4096, BufferConfig{})
 	require.NoError(t, err)
-	for _, c := range []interface{ Close() error }{f.qp, m, f.rcq, f.scq, f.pd, f.ctx, buf} {
+	f.dev.Attributes(0)
+	dm, err := f.ctx.AllocDM(64, 0)
+	require.NoError(t, err)
+	td, err := f.ctx.AllocThreadDomain()
+	require.NoError(t, err)
+	mw := &MW{held: held{node: newNode("memory window", nil, f.pd.node), pd: f.pd}, destroy: f.gone}
+	for _, c := range []interface{ Close() error }{f.qp, m, mw, dm, td, f.rcq, f.scq, f.pd, f.ctx, buf} {
 		require.NoError(t, c.Close())
 	}
 	// These write one field of a request, whose index is the caller's to get
@@ -186,9 +192,9 @@ func TestNilAndClosed(t *testing.T) {
 	setters := map[string]bool{"SetID": true, "SetIDs": true, "SetFlags": true, "SetImm": true, "SetRemote": true, "SetOffset": true}
 	for _, objs := range [][]any{
 		{(*Context)(nil), (*PD)(nil), (*MR)(nil), (*Buffer)(nil), (*CompChannel)(nil), (*CompletionRing)(nil), (*CQ)(nil), (*QP)(nil),
-			(*SendBatch)(nil), (*RecvBatch)(nil)},
-		{new(Context), new(PD), new(MR), new(Buffer), new(CompChannel), new(CompletionRing), new(CQ), new(QP), new(SendBatch), new(RecvBatch)},
-		{f.ctx, f.pd, m, buf, f.scq, f.qp, send, recv},
+			(*SendBatch)(nil), (*RecvBatch)(nil), (*DeviceMemory)(nil), (*ThreadDomain)(nil), (*MW)(nil)},
+		{new(Context), new(PD), new(MR), new(Buffer), new(CompChannel), new(CompletionRing), new(CQ), new(QP), new(SendBatch), new(RecvBatch), new(DeviceMemory), new(ThreadDomain), new(MW)},
+		{f.ctx, f.pd, m, buf, f.scq, f.qp, send, recv, dm, td, mw},
 	} {
 		for _, o := range objs {
 			v := reflect.ValueOf(o)

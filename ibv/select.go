@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -44,8 +45,8 @@ func (s Selector) String() string {
 
 // Find returns the device that fits. The error matches ErrNoDevice where none
 // does, and ErrAmbiguousDevice where several do, whose names it tells; an empty
-// Selector finds the only device of a machine. Devices that cannot be opened are
-// found by name, PCI slot, node GUID and index alone.
+// Selector finds the only device of a machine. What
+// keeps other devices from being looked into is told too.
 func (s Selector) Find() (Device, error) {
 	const op = "find device"
 	list, err := Devices()
@@ -74,7 +75,7 @@ func (s Selector) Find() (Device, error) {
 		if len(names) == 0 {
 			hint = "there is no RDMA device here"
 		}
-		if shut != nil {
+		if shut = append(shut, unlisted(list)...); shut != nil {
 			hint += "; not looked into: " + strings.Join(shut, "; ")
 		}
 		return Device{}, &Error{Op: op, Kind: ErrNoDevice, Hint: hint}
@@ -84,6 +85,17 @@ func (s Selector) Find() (Device, error) {
 		several = append(several, d.Name)
 	}
 	return Device{}, &Error{Op: op, Kind: ErrAmbiguousDevice, Hint: fmt.Sprintf("%s have %v", strings.Join(several, ", "), s)}
+}
+
+// unlisted says of the devices that are not in list what is wrong with them.
+func unlisted(list []Device) (out []string) {
+	reports, _ := Diagnose()
+	for _, r := range reports {
+		if r.Err != nil && !slices.ContainsFunc(list, func(d Device) bool { return d.Name == r.Name }) {
+			out = append(out, r.Err.Error())
+		}
+	}
+	return out
 }
 
 // Open opens the device that fits; see Find and Open.
