@@ -96,7 +96,7 @@ func explainOn(ctx context.Context, h policy.Host, none error, o options) report
 
 // undecided is the request, without an answer.
 func (o options) undecided(dst netip.AddrPort) policy.Decision {
-	r := policy.Request{Policy: o.policy, Src: o.src, Dst: dst, AllowLocalCrossing: o.localCrossing, RequireOnLinkRoute: o.onLinkRoute}
+	r := policy.Request{Policy: o.policy, Src: o.src, Dst: dst, PortSpace: o.space, AllowLocalCrossing: o.localCrossing, RequireOnLinkRoute: o.onLinkRoute}
 	return policy.Decision{Policy: o.policy, Request: r}
 }
 
@@ -108,7 +108,7 @@ func (f *finding) look(ctx context.Context, h policy.Host, o options) {
 		return
 	}
 	if f.decision.Policy != policy.FollowRoute {
-		u := policy.Decide(h, policy.Request{Policy: policy.FollowRoute, Dst: f.decision.Request.Dst})
+		u := policy.Decide(h, policy.Request{Policy: policy.FollowRoute, Dst: f.decision.Request.Dst, PortSpace: o.space})
 		if u.HostRoute.Kind != policy.RouteNotAsked {
 			f.unbound = &u
 		}
@@ -242,7 +242,11 @@ func (f *finding) routesOnly(h policy.Host, o options) {
 
 // ask takes the same steps on a real id, up to the resolved route.
 func ask(ctx context.Context, o options, bind, dst netip.AddrPort) *answer {
-	id, err := cm.NewID(cm.IDConfig{Policy: o.policy, AllowLocalCrossing: o.localCrossing, RequireOnLinkRoute: o.onLinkRoute})
+	space := cm.PortSpaceTCP
+	if o.space == policy.PortSpaceUDP {
+		space = cm.PortSpaceUDP
+	}
+	id, err := cm.NewID(cm.IDConfig{PortSpace: space, Policy: o.policy, AllowLocalCrossing: o.localCrossing, RequireOnLinkRoute: o.onLinkRoute})
 	if err != nil {
 		return &answer{err: err}
 	}

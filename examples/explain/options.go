@@ -27,6 +27,8 @@ address is explained in the order in which a dial tries them.
   -device NAME     the same, for a name only
   -src ADDR[:PORT] give this source when resolving
   -policy P        auto (default), pin, route or follow
+  -ps SPACE        port space of the id: tcp (default), connections; or udp,
+                   datagrams, which may go to a multicast group as well
   -local-crossing  let pin pass to a local address of another network device
   -on-link-route   refuse where the kernel would only assume that DST is on the
                    bound link
@@ -63,6 +65,7 @@ type options struct {
 	device string // -device, or -bind with a name
 	src    netip.AddrPort
 	policy policy.Policy
+	space  policy.PortSpace
 
 	localCrossing bool
 	onLinkRoute   bool
@@ -82,6 +85,14 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.device, "device", "", "")
 	fs.StringVar(&src, "src", "", "")
 	fs.TextVar(&o.policy, "policy", policy.Auto, "")
+	fs.Func("ps", "", func(s string) error {
+		for _, o.space = range []policy.PortSpace{policy.PortSpaceTCP, policy.PortSpaceUDP} {
+			if s == o.space.String() {
+				return nil
+			}
+		}
+		return errors.New("want tcp or udp")
+	})
 	fs.BoolVar(&o.localCrossing, "local-crossing", false, "")
 	fs.BoolVar(&o.onLinkRoute, "on-link-route", false, "")
 	fs.BoolVar(&o.resolve, "resolve", false, "")
@@ -221,6 +232,9 @@ func (o options) words() string {
 		s += ", from source " + text(o.src)
 	}
 	s += ", policy " + o.policy.String()
+	if o.space != policy.PortSpaceTCP {
+		s += ", port space " + o.space.String()
+	}
 	if o.localCrossing {
 		s += ", local crossing allowed"
 	}

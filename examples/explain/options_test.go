@@ -29,6 +29,8 @@ func TestOptions(t *testing.T) {
 		{"-device rxe0 -local-crossing -on-link-route -watch -svg a.svg 10.0.0.2", options{
 			device: "rxe0", localCrossing: true, onLinkRoute: true, watch: true, svg: "a.svg", dst: ap("10.0.0.2:0"),
 		}},
+		{"-ps udp 239.1.1.1", options{space: policy.PortSpaceUDP, dst: ap("239.1.1.1:0")}},
+		{"-ps tcp 10.0.0.2", options{dst: ap("10.0.0.2:0")}},
 		{"peer", options{name: "peer"}},
 		{"peer-1.storage.example.:7471", options{name: "peer-1.storage.example.", dst: netip.AddrPortFrom(netip.Addr{}, 7471)}},
 		{"-bind 0.0.0.0:7000 10.0.0.2", options{bind: ap("0.0.0.0:7000"), dst: ap("10.0.0.2:0")}},
@@ -43,7 +45,7 @@ func TestOptions(t *testing.T) {
 func TestMisuse(t *testing.T) {
 	for _, args := range []string{
 		"", "a b", "non/sense", "-a", "peer:x", "peer:70000", "peer:1:2", "a%b", "10.0.0.300", "10.0.0.1:99999", "fd00::2:x", "-bind 10.0.0.300 10.0.0.2", "-bind fd00::g 10.0.0.2",
-		"-src rxe0 10.0.0.2", "-policy none 10.0.0.2", "-nonsense 10.0.0.2", "10.0.0.2 -nonsense",
+		"-src rxe0 10.0.0.2", "-policy none 10.0.0.2", "-ps sctp 10.0.0.2", "-nonsense 10.0.0.2", "10.0.0.2 -nonsense",
 		"-bind 10.0.0.1 -device rxe0 10.0.0.2", "-svg - -json 10.0.0.2", "-svg - -watch 10.0.0.2",
 	} {
 		t.Run(args, func(t *testing.T) {

@@ -225,6 +225,7 @@ func (f finding) object() (object, error) {
 		m["unbound"] = object{"verdict": u["verdict"], "error": u["error"], "errno": u["errno"], "reason": u["reason"],
 			"route": u["host_route"], "predicted": u["predicted"]}
 	}
+	m["port_space"] = f.decision.Request.PortSpace.String()
 	m["resolved"] = nil
 	if k := f.kernel; k != nil {
 		m["resolved"] = k.object()

@@ -171,6 +171,7 @@ func TestWords(t *testing.T) {
 		{"-policy follow -bind 10.10.1.1 10.10.1.2", "ErrAlreadyBound", "use an id that is not bound, or policy pin or route", "-policy pin -bind 10.10.1.1 10.10.1.2"},
 		{"-bind 10.10.1.1 2001:db8::1", "ErrFamilyMismatch", "use two addresses of one family", "-bind 10.10.1.1 10.10.1.2"},
 		{"-bind 10.10.1.1 127.0.0.1", "ErrLoopbackDst", "give this host's address on the rail", "-bind 10.10.1.1 10.10.1.1"},
+		{"-bind 10.10.1.1 239.1.1.1", "ErrLoopbackDst", "or use the UDP port space", "-ps udp -bind 10.10.1.1 239.1.1.1"},
 		{"-bind 10.10.1.1 10.10.0.1", "ErrRouteMismatch", "bind 10.10.0.1 itself, or use an unbound id with policy follow", "-bind 10.10.0.1 10.10.0.1"},
 		{"-bind 10.10.1.1 10.10.0.1", "ErrRouteMismatch", "AllowLocalCrossing lets it through", "-local-crossing -bind 10.10.1.1 10.10.0.1"},
 		{"-bind 10.10.1.1 -policy route 10.10.0.2", "ErrRouteMismatch", "or use policy pin", "-bind 10.10.1.1 -policy pin 10.10.0.2"},

@@ -3,6 +3,7 @@ package guest
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,6 +11,17 @@ import (
 
 // Here reports whether this is the guest that ci/guest boots.
 func Here() bool { return os.Getenv("RAILBIND_GUEST") != "" }
+
+// IWARP reports whether its RDMA devices are siw's.
+func IWARP() bool { return os.Getenv("RAILBIND_TRANSPORT") == "siw" }
+
+// Device names a device for this guest, in a text too: siw0 for rxe0 on siw.
+func Device(text string) string {
+	if IWARP() {
+		return strings.ReplaceAll(text, "rxe", "siw")
+	}
+	return text
+}
 
 // NeedTopo is for a test that runs in a guest of that topology. On a machine that
 // is no guest the test is skipped; in a guest of another topology it must not
