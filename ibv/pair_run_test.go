@@ -78,6 +78,29 @@ func TestPairTransfer(t *testing.T) {
 	}
 }
 
+// TestPairRunClosed closes the queue pair in the middle of a list.
+func TestPairRunClosed(t *testing.T) {
+	const n = 20000
+	a, b := newPair(t, endConfig{qp: QPConfig{MaxSend: 32}})
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	s := sendBatch(t, a.qp, BatchConfig{Requests: n})
+	for i := range n {
+		require.NoError(t, s.Write(i, b.mr.Remote(0), a.mr.SGE(0, 64)))
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.Run(ctx, RunConfig{})
+		ended <- err
+	}()
+	require.Eventually(t, func() bool { _, done := s.Progress(); return done > 0 }, 20*time.Second, time.Millisecond)
+	require.NoError(t, a.qp.Close())
+	require.ErrorIs(t, <-ended, ErrClosed)
+	_, done := s.Progress()
+	require.Less(t, done, n)
+	require.NoError(t, a.mr.Close())
+}
+
 // TestPairRunPeerGone: the peer goes in the middle of a list, and each request
 // either succeeded or is reported.
 func TestPairRunPeerGone(t *testing.T) {

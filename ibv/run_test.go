@@ -6,6 +6,7 @@ import (
 	"context"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -173,4 +174,31 @@ func TestRunRefusals(t *testing.T) {
 	one := newBench(t, benchConfig{one: true})
 	_, err = list(t, one, 4).Run(ctx, RunConfig{})
 	require.ErrorIs(t, err, ErrInvalid)
+}
+
+// TestRunClosed: the queue pair is closed beneath a run, which may spin, sleep or
+// yield meanwhile.
+func TestRunClosed(t *testing.T) {
+	for name, asleep := range map[string]bool{"asleep": true, "without a channel": false} {
+		t.Run(name, func(t *testing.T) {
+			f := newBench(t, benchConfig{depth: 16})
+			if asleep {
+				withBell(f.scq)
+			}
+			s := list(t, f, 40)
+			f.fqp.Hold(true)
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			ended := make(chan error, 1)
+			go func() {
+				_, err := s.Run(ctx, RunConfig{Window: 8})
+				ended <- err
+			}()
+			require.Eventually(t, func() bool { posted, _ := s.Progress(); return posted == 8 }, 20*time.Second, time.Millisecond)
+			require.NoError(t, f.qp.Close())
+			require.ErrorIs(t, <-ended, ErrClosed)
+			posted, done := s.Progress()
+			require.Equal(t, []int{8, 0}, []int{posted, done})
+		})
+	}
 }
