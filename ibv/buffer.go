@@ -14,12 +14,21 @@ type BufferConfig struct {
 	// HugePages asks for the system's huge pages, reserved beforehand; the
 	// size is rounded up to them. Default: pages of the usual size.
 	HugePages bool
+
+	// HugePageSize asks for huge pages of that many bytes, a power of two, where
+	// the system has several sizes. Default: the system's default, with HugePages.
+	HugePageSize int
+
+	// Nodes are the NUMA nodes to take the pages from, as long as they have some:
+	// best a device's own (Device.NUMANode). Default: where they are first
+	// touched. A kernel without NUMA does not mind.
+	Nodes []int
 }
 
 // NewBuffer maps size bytes, zeroed. No huge pages to be had is an error, not a
 // silent fallback.
 func NewBuffer(size int, cfg BufferConfig) (*Buffer, error) {
-	mem, err := mapMemory(size, cfg.HugePages)
+	mem, err := mapMemory(size, cfg)
 	if err != nil {
 		return nil, err
 	}

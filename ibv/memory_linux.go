@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"math"
+	"math/bits"
 	"os"
 	"strconv"
 	"strings"
@@ -12,29 +14,74 @@ import (
 )
 
 // mapMemory maps zeroed memory that the garbage collector knows nothing of.
-func mapMemory(size int, huge bool) ([]byte, error) {
+func mapMemory(size int, cfg BufferConfig) ([]byte, error) {
 	const op = "map memory"
 	if size <= 0 {
 		return nil, invalid(op, "", ErrInvalid, "size %d", size)
 	}
 	flags := syscall.MAP_PRIVATE | syscall.MAP_ANON
-	if huge {
-		page := hugePageSize()
-		if page == 0 {
+	page := cfg.HugePageSize
+	if page < 0 || page&(page-1) != 0 {
+		return nil, invalid(op, "", ErrInvalid, "huge pages of %d bytes", page)
+	}
+	if page != 0 {
+		const sizeShift = 26 // MAP_HUGE_SHIFT
+		flags |= syscall.MAP_HUGETLB | (bits.Len(uint(page))-1)<<sizeShift
+	} else if cfg.HugePages {
+		if page = hugePageSize(); page == 0 {
 			return nil, &Error{Op: op, Err: syscall.EOPNOTSUPP, Hint: "this kernel has no huge pages"}
 		}
-		size = (size + page - 1) / page * page
 		flags |= syscall.MAP_HUGETLB
+	}
+	if page != 0 {
+		if size > math.MaxInt-page {
+			return nil, invalid(op, "", ErrInvalid, "size %d", size)
+		}
+		size = (size + page - 1) / page * page
 	}
 	mem, err := syscall.Mmap(-1, 0, size, syscall.PROT_READ|syscall.PROT_WRITE, flags)
 	if err != nil {
-		e := &Error{Op: op, Err: err}
-		if huge && errors.Is(err, syscall.ENOMEM) {
-			e.Hint = fmt.Sprintf("not enough huge pages for %d bytes: reserve some with sysctl vm.nr_hugepages", size)
-		}
-		return nil, e
+		return nil, mapError(op, size, page, err)
+	}
+	if err := preferNodes(mem, cfg.Nodes); err != nil {
+		return nil, errors.Join(&Error{Op: op, Err: err, Hint: fmt.Sprintf("NUMA nodes %v", cfg.Nodes)}, unmapMemory(mem))
 	}
 	return mem, nil
+}
+
+func mapError(op string, size, page int, err error) error {
+	e := &Error{Op: op, Err: err}
+	switch {
+	case page != 0 && errors.Is(err, syscall.ENOMEM):
+		e.Hint = fmt.Sprintf("not enough huge pages for %d bytes: reserve some with sysctl vm.nr_hugepages", size)
+	case page != 0 && errors.Is(err, syscall.EINVAL):
+		e.Kind, e.Hint = errors.ErrUnsupported, fmt.Sprintf("this system has no huge pages of %d bytes", page)
+	}
+	return e
+}
+
+// preferNodes asks for the pages of mem from some NUMA nodes.
+func preferNodes(mem []byte, nodes []int) error {
+	if len(nodes) == 0 {
+		return nil
+	}
+	var mask [16]uint64
+	for _, n := range nodes {
+		if n < 0 || n >= 64*len(mask) {
+			return syscall.EINVAL
+		}
+		mask[n/64] |= 1 << (n % 64)
+	}
+	mode := uintptr(1) // MPOL_PREFERRED
+	if len(nodes) > 1 {
+		mode = 5 // MPOL_PREFERRED_MANY
+	}
+	_, _, e := syscall.Syscall6(syscall.SYS_MBIND, uintptr(unsafe.Pointer(unsafe.SliceData(mem))), uintptr(len(mem)), mode,
+		uintptr(unsafe.Pointer(&mask)), uintptr(64*len(mask)+1), 0)
+	if e == 0 || e == syscall.ENOSYS { // no NUMA: all memory is as near
+		return nil
+	}
+	return e
 }
 
 func unmapMemory(mem []byte) error {

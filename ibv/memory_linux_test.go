@@ -2,8 +2,10 @@ package ibv
 
 import (
 	"errors"
+	"math"
 	"syscall"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 )
@@ -37,6 +39,45 @@ func TestHugeBuffer(t *testing.T) {
 	b.Bytes()[0] = 1
 	require.True(t, isHuge(b.Bytes()))
 	require.NoError(t, b.Close())
+}
+
+func refused(size int, cfg BufferConfig) error {
+	_, err := NewBuffer(size, cfg)
+	return err
+}
+
+// TestHugePageSize: a size that the system does not have is unsupported.
+func TestHugePageSize(t *testing.T) {
+	for _, size := range []int{-4096, 3 << 20} {
+		require.ErrorIs(t, refused(1, BufferConfig{HugePageSize: size}), ErrInvalid)
+	}
+	require.ErrorIs(t, refused(1, BufferConfig{HugePageSize: 1 << 45}), errors.ErrUnsupported)
+	require.ErrorIs(t, refused(math.MaxInt, BufferConfig{HugePageSize: 1 << 21}), ErrInvalid)
+}
+
+// TestBufferNodes: the pages come from the node that was asked for; one that is
+// not there is an error.
+func TestBufferNodes(t *testing.T) {
+	b, err := NewBuffer(1<<16, BufferConfig{Nodes: []int{0}})
+	if errors.Is(err, syscall.EPERM) {
+		t.Skip("mbind is forbidden here")
+	}
+	require.NoError(t, err)
+	defer b.Close()
+	b.Bytes()[5000] = 1
+	node := int32(-1)
+	const flagNode, flagAddr = 1, 2
+	_, _, e := syscall.Syscall6(syscall.SYS_GET_MEMPOLICY, uintptr(unsafe.Pointer(&node)), 0, 0,
+		uintptr(unsafe.Pointer(&b.Bytes()[5000])), flagNode|flagAddr, 0)
+	if e == 0 { // a kernel with NUMA
+		require.Zero(t, node)
+		require.Error(t, refused(1, BufferConfig{Nodes: []int{1000}}))
+	}
+	require.ErrorIs(t, refused(1, BufferConfig{Nodes: []int{-1}}), syscall.EINVAL)
+	many, err := NewBuffer(1<<16, BufferConfig{Nodes: []int{0, 1}})
+	if err == nil {
+		require.NoError(t, many.Close())
+	}
 }
 
 func TestMapping(t *testing.T) {

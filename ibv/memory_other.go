@@ -4,7 +4,7 @@ package ibv
 
 import "syscall"
 
-func mapMemory(int, bool) ([]byte, error) {
+func mapMemory(int, BufferConfig) ([]byte, error) {
 	return nil, &Error{Op: "map memory", Err: syscall.ENOSYS}
 }
 

@@ -68,7 +68,7 @@ func (p *PD) Register(b []byte, access Access) (*MR, error) {
 //
 // Implements: struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 func (p *PD) AllocMR(size int, access Access) (*MR, error) {
-	mem, err := mapMemory(size, false)
+	mem, err := mapMemory(size, BufferConfig{})
 	if err != nil {
 		return nil, err
 	}
