@@ -41,12 +41,14 @@ type ODPOps uint32
 
 // Operations that page on demand.
 const (
-	ODPSend    ODPOps = 1 << 0
-	ODPRecv    ODPOps = 1 << 1
-	ODPWrite   ODPOps = 1 << 2
-	ODPRead    ODPOps = 1 << 3
-	ODPAtomic  ODPOps = 1 << 4
-	ODPSRQRecv ODPOps = 1 << 5
+	ODPSend        ODPOps = 1 << 0
+	ODPRecv        ODPOps = 1 << 1
+	ODPWrite       ODPOps = 1 << 2
+	ODPRead        ODPOps = 1 << 3
+	ODPAtomic      ODPOps = 1 << 4
+	ODPSRQRecv     ODPOps = 1 << 5
+	ODPFlush       ODPOps = 1 << 6
+	ODPAtomicWrite ODPOps = 1 << 7
 )
 
 // ODPCaps is what on-demand paging a device has, by service of a queue pair.

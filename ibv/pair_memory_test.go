@@ -71,8 +71,6 @@ func TestPairRegisterAt(t *testing.T) {
 func TestPairMemoryKinds(t *testing.T) {
 	needRDMA(t)
 	e := newEnd(t, endConfig{})
-	x, err := e.ctx.QueryDeviceEx()
-	require.NoError(t, err)
 	for name, call := range map[string]func() error{
 		"null MR":       func() error { return second(e.pd.AllocNullMR()) },
 		"device memory": func() error { return second(e.ctx.AllocDM(4096, 0)) },
@@ -85,26 +83,52 @@ func TestPairMemoryKinds(t *testing.T) {
 	}
 	require.Len(t, e.mr.Bytes(), 64<<10, "what could not be changed is as it was")
 
+}
+
+// TestPairOnDemand: memory that is not pinned, and the whole address space, where
+// the device can (rxe of kernels from 6.15 on); elsewhere it is unsupported.
+func TestPairOnDemand(t *testing.T) {
+	a, b := newPair(t, endConfig{})
+	x, err := b.ctx.QueryDeviceEx()
+	require.NoError(t, err)
 	newBuf, err := NewBuffer(1<<20, BufferConfig{})
 	buf := autoClose(t, newBuf, err)
 	if x.ODP.General&ODPSupport == 0 {
 		for name, call := range map[string]func() error{
-			"on demand": func() error { return second(e.pd.RegisterBuffer(buf, LocalWrite|OnDemand)) },
-			"implicit":  func() error { return second(e.pd.RegisterImplicit(LocalWrite)) },
-			"huge":      func() error { return second(e.pd.RegisterBuffer(buf, HugeTLB)) },
-			"advice":    func() error { return e.pd.Advise(PrefetchWrite, true, e.mr.SGE(0, 4096)) },
+			"on demand": func() error { return second(b.pd.RegisterBuffer(buf, LocalWrite|OnDemand)) },
+			"implicit":  func() error { return second(b.pd.RegisterImplicit(LocalWrite)) },
+			"huge":      func() error { return second(b.pd.RegisterBuffer(buf, HugeTLB)) },
+			"advice":    func() error { return b.pd.Advise(PrefetchWrite, true, b.mr.SGE(0, 4096)) },
 		} {
 			require.ErrorIs(t, call(), errors.ErrUnsupported, name)
 		}
 		return
 	}
-	// rxe of later kernels pages on demand.
-	mr, err := e.pd.RegisterBuffer(buf, LocalWrite|RemoteWrite|OnDemand)
+	t.Logf("on-demand paging: %+v", x.ODP)
+	mr, err := b.pd.RegisterBuffer(buf, LocalWrite|RemoteWrite|RemoteRead|OnDemand)
 	odp := autoClose(t, mr, err)
-	err = e.pd.Advise(PrefetchWrite, true, odp.SGE(0, 1<<20))
-	if err != nil {
-		require.ErrorIs(t, err, errors.ErrUnsupported)
+	if err := b.pd.Advise(PrefetchWrite, true, odp.SGE(0, 1<<19)); err != nil {
+		require.ErrorIs(t, err, errors.ErrUnsupported) // an old rdma-core
 	}
+	fill(a.mr.Bytes(), 4)
+	for _, at := range []int{0, 1<<20 - a.mr.Len()} { // prefetched, and not
+		wc := write(t, a, a.mr.SGE(0, a.mr.Len()), odp.Remote(at))
+		require.NoError(t, wc.Err())
+		requirePattern(t, buf.Bytes()[at:at+a.mr.Len()], 4)
+	}
+
+	if x.ODP.General&ODPImplicit == 0 {
+		require.ErrorIs(t, second(b.pd.RegisterImplicit(LocalWrite)), errors.ErrUnsupported)
+		return
+	}
+	all, err := b.pd.RegisterImplicit(LocalWrite)
+	space := autoClose(t, all, err)
+	require.NoError(t, b.qp.PostRecv(RecvWR{SGEs: []SGE{space.SGEOf(buf.Bytes()[7:107])}}))
+	fill(a.mr.Bytes()[:100], 5)
+	require.NoError(t, a.qp.PostSend(SendWR{Op: OpSend, SGEs: []SGE{a.mr.SGE(0, 100)}}))
+	waitOK(t, a.scq, 1)
+	waitOK(t, b.rcq, 1)
+	requirePattern(t, buf.Bytes()[7:107], 5)
 }
 
 // TestPairWindowAlloc: memory windows of both types, as many as the device has.
