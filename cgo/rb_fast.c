@@ -333,10 +333,12 @@ static inline uint64_t use_end(const struct rb_batch *b, const struct rb_batch_u
 	return pos + (k < b->n ? k : b->n);
 }
 
+#define RB_REFUSED(why) RB_POSTED(0, why, 0)
+
 static rb_posted refuse(uint32_t *l, enum rb_refusal why)
 {
 	unlock(l);
-	return RB_POSTED(0, why, 0);
+	return RB_REFUSED(why);
 }
 
 /* A post that failed half-way: take back what the provider did not take. */
@@ -354,10 +356,8 @@ send_failed(struct rb_qp *q, const struct rb_batch *b, int err, struct ibv_send_
 		}
 	}
 	err = err > 0 ? err : errno ? errno : EIO;
-	if (!bad) {
-		unlock(&q->sq_lock);
+	if (!bad)
 		return RB_POSTED(n, RB_UNKNOWN, err);
-	}
 	uint64_t pos = q->sq_posted - b->n, sigs = q->sq_signaled - b->signaled;
 	for (uint32_t i = 0; i < b->nuses; i++)
 		if (b->uses[i].use->send_end > pos + n)
@@ -369,38 +369,35 @@ send_failed(struct rb_qp *q, const struct rb_batch *b, int err, struct ibv_send_
 	else
 		q->log[(q->log_head - 1) & q->log_mask] = (struct rb_log){
 			.end = pos + n, .sig_end = sigs + sig, .n = n, .signaled = sig, .tail = tail };
-	unlock(&q->sq_lock);
 	return RB_POSTED(n, RB_PROVIDER, err);
 }
 
 /* The accounts are written before the provider is called: its completions may
  * be polled before it returns. */
-static inline __attribute__((always_inline)) rb_posted post_send(const struct rb_batch *b, int bind)
+static inline __attribute__((always_inline)) rb_posted post_locked(struct rb_qp *q, const struct rb_batch *b, int bind)
 {
-	struct rb_qp *q = b->qp;
 	struct ibv_send_wr *bad = NULL;
 	const uint32_t n = b->n;
 
-	lock(&q->sq_lock);
 	if (unlikely(q->sq_closed))
-		return refuse(&q->sq_lock, RB_CLOSED);
+		return RB_REFUSED(RB_CLOSED);
 	uint32_t state = __atomic_load_n(&q->state, __ATOMIC_RELAXED);
 	if (unlikely(state < IBV_QPS_RTS || state > IBV_QPS_ERR))
-		return refuse(&q->sq_lock, RB_STATE);
+		return RB_REFUSED(RB_STATE);
 	if (unlikely(b->reads && !q->read_depth))
-		return refuse(&q->sq_lock, RB_READ_DEPTH);
+		return RB_REFUSED(RB_READ_DEPTH);
 
 	uint64_t pos = q->sq_posted, sigs = q->sq_signaled + b->signaled;
 	if (unlikely(pos + n - q->sq_retired > q->sq_cap) && state != IBV_QPS_ERR &&
 	    pos + n - sq_retired(q) > q->sq_cap)
-		return refuse(&q->sq_lock, RB_QUEUE_FULL);
+		return RB_REFUSED(RB_QUEUE_FULL);
 	if (unlikely(q->log_head - q->log_tail > q->log_mask)) {
 		sq_retire(q);
 		if (q->log_head - q->log_tail > q->log_mask)
-			return refuse(&q->sq_lock, RB_QUEUE_FULL);
+			return RB_REFUSED(RB_QUEUE_FULL);
 	}
 	if (unlikely(uses_closed(b)))
-		return refuse(&q->sq_lock, RB_MR_CLOSED);
+		return RB_REFUSED(RB_MR_CLOSED);
 	for (uint32_t i = 0; i < b->nuses; i++) {
 		uint64_t end = use_end(b, &b->uses[i], pos);
 
@@ -424,8 +421,17 @@ static inline __attribute__((always_inline)) rb_posted post_send(const struct rb
 	}
 	if (unlikely(err))
 		return send_failed(q, b, err, bad);
-	unlock(&q->sq_lock);
 	return RB_POSTED(n, RB_OK, 0);
+}
+
+static inline __attribute__((always_inline)) rb_posted post_send(const struct rb_batch *b, int bind)
+{
+	struct rb_qp *q = b->qp;
+
+	lock(&q->sq_lock);
+	rb_posted p = post_locked(q, b, bind);
+	unlock(&q->sq_lock);
+	return p;
 }
 
 rb_posted rb_post_send(uintptr_t batch)
@@ -718,21 +724,18 @@ int rb_run_start(uintptr_t run)
 /* The queue is in error and the last request is flushed, so nothing is on its
  * way: the accounts, which count completions, cannot know that of requests that
  * were to complete in silence. Not where somebody else has posted as well. */
-static void run_settle(struct rb_run *r)
+static void run_settle(struct rb_run *r, struct rb_qp *q)
 {
-	struct rb_qp *q = r->batch->qp;
-
-	lock(&q->sq_lock);
 	if (q->sq_posted == r->start + r->posted) {
 		q->log_tail = q->log_head;
 		q->sq_retired = q->sq_posted;
 	}
-	unlock(&q->sq_lock);
 }
 
-static void run_post(struct rb_run *r)
+static void run_post(struct rb_run *r, struct rb_qp *q)
 {
 	struct rb_batch *b = r->batch;
+	struct ibv_send_wr *wrs = r->wrs;
 
 	while (r->posted < r->n) {
 		uint32_t at = r->posted, k = r->n - at < r->chunk ? r->n - at : r->chunk;
@@ -741,16 +744,16 @@ static void run_post(struct rb_run *r)
 			return;
 		/* Here, where the post will read them anyway. */
 		for (uint32_t i = at; i < at + k; i++) {
-			r->wrs[i].wr_id = i;
-			r->wrs[i].send_flags &= ~IBV_SEND_SIGNALED;
+			wrs[i].wr_id = i;
+			wrs[i].send_flags &= ~IBV_SEND_SIGNALED;
 		}
-		struct ibv_send_wr *last = &r->wrs[at + k - 1], *next = last->next;
+		struct ibv_send_wr *last = &wrs[at + k - 1], *next = last->next;
 		last->send_flags |= IBV_SEND_SIGNALED;
 		last->next = NULL;
-		b->first = &r->wrs[at];
+		b->first = &wrs[at];
 		b->n = k;
 		b->skip = at;
-		rb_posted p = rb_post_send((uintptr_t)b);
+		rb_posted p = post_locked(q, b, 0);
 		last->next = next;
 		if (unlikely(p != RB_POSTED(k, RB_OK, 0))) {
 			r->refused = p;
@@ -786,22 +789,16 @@ static void run_take(struct rb_run *r, const struct ibv_wc *wc, int n)
 	}
 }
 
-/* Runs until the list is done (0), there is nothing to do for spin_ns (1; with
- * arm, notification is armed), a turn of a millisecond is over, for the caller
- * to look at its context (2), or the CQ fails (negative). */
-int rb_run_step(uintptr_t run, uint64_t spin_ns, int arm)
+static int run_step(struct rb_run *r, struct rb_qp *q, struct rb_cq *c, uint64_t spin_ns, int arm)
 {
-	struct rb_run *r = (struct rb_run *)run;
-	struct rb_qp *q = r->batch->qp;
-	struct rb_cq *c = q->send_cq;
 	uint64_t begin = 0, idle = 0;
 	struct ibv_wc wc[16];
 	int armed = 0;
 
 	for (uint32_t turn = 1;; turn++) {
 		if (!r->stop)
-			run_post(r);
-		int n = rb_poll((uintptr_t)c, 16, wc);
+			run_post(r, q);
+		int n = poll(c, 16, wc);
 		if (unlikely(n < 0))
 			return n;
 		if (n) {
@@ -811,13 +808,10 @@ int rb_run_step(uintptr_t run, uint64_t spin_ns, int arm)
 		}
 		if (r->status ? r->drained : r->done == r->end && (r->stop || r->posted == r->n)) {
 			if (r->status)
-				run_settle(r);
+				run_settle(r, q);
 			return 0;
 		}
 		if (unlikely(!n)) {
-			/* Nothing comes for a queue pair that is closed. */
-			if (rb_get(&q->sq_closed))
-				return -EBADF;
 			if (armed)
 				return 1;
 			uint64_t t = now_ns();
@@ -826,9 +820,7 @@ int rb_run_step(uintptr_t run, uint64_t spin_ns, int arm)
 			if (t - idle >= spin_ns) {
 				if (!arm)
 					return 1;
-				lock(&c->lock);
-				int e = c->closed ? -EBADF : notify(c, 0);
-				unlock(&c->lock);
+				int e = notify(c, 0);
 				if (e)
 					return e;
 				armed = 1;
@@ -845,4 +837,25 @@ int rb_run_step(uintptr_t run, uint64_t spin_ns, int arm)
 				return 2;
 		}
 	}
+}
+
+/* Runs until the list is done (0), there is nothing to do for spin_ns (1; with
+ * arm, notification is armed), a turn of a millisecond is over, for the caller
+ * to look at its context (2), or the CQ fails (negative).
+ *
+ * Both queues are the run's own: only a Close can want their locks, and waits for
+ * the step. Taken once a step and not once a post, they cost a list nothing: an
+ * atomic instruction waits until all that the last loop wrote is in the cache. */
+int rb_run_step(uintptr_t run, uint64_t spin_ns, int arm)
+{
+	struct rb_run *r = (struct rb_run *)run;
+	struct rb_qp *q = r->batch->qp;
+	struct rb_cq *c = q->send_cq;
+
+	lock(&c->lock);
+	lock(&q->sq_lock);
+	int n = c->closed || q->sq_closed ? -EBADF : run_step(r, q, c, spin_ns, arm);
+	unlock(&q->sq_lock);
+	unlock(&c->lock);
+	return n;
 }
