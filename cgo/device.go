@@ -99,7 +99,7 @@ func ForkInit() error {
 // ForkStatus tells whether that is so, enum ibv_fork_status.
 //
 // Implements: enum ibv_fork_status ibv_is_fork_initialized(void)
-func ForkStatus() uint32 { return uint32(C.ibv_is_fork_initialized()) }
+func ForkStatus() uint32 { return C.ibv_is_fork_initialized() }
 
 // What libibverbs calls the values of its enumerations. Package ibv has names of
 // its own; these are for comparison.
@@ -132,7 +132,7 @@ func RateToMult(rate uint32) int { return int(C.ibv_rate_to_mult(rate)) }
 // MultToRate is the reverse.
 //
 // Implements: enum ibv_rate mult_to_ibv_rate(int mult)
-func MultToRate(mult int) uint32 { return uint32(C.mult_to_ibv_rate(C.int(mult))) }
+func MultToRate(mult int) uint32 { return C.mult_to_ibv_rate(C.int(mult)) }
 
 // RateToMbps is a rate in Mbit/s, -1 for none.
 //
@@ -142,7 +142,7 @@ func RateToMbps(rate uint32) int { return int(C.ibv_rate_to_mbps(rate)) }
 // MbpsToRate is the reverse.
 //
 // Implements: enum ibv_rate mbps_to_ibv_rate(int mbps)
-func MbpsToRate(mbps int) uint32 { return uint32(C.mbps_to_ibv_rate(C.int(mbps))) }
+func MbpsToRate(mbps int) uint32 { return C.mbps_to_ibv_rate(C.int(mbps)) }
 
 // FlowLabelToUDPSport is the source port of packets that carry a flow label.
 //

@@ -29,4 +29,4 @@ func (h MR) Pointer() unsafe.Pointer { return unsafe.Pointer(h.p) }
 func (h PD) Pointer() unsafe.Pointer { return unsafe.Pointer(h.p) }
 
 // Pointer is the struct ibv_td.
-func (h TD) Pointer() unsafe.Pointer { return unsafe.Pointer(h.p) }
+func (t TD) Pointer() unsafe.Pointer { return unsafe.Pointer(t.p) }

@@ -20,13 +20,13 @@ type (
 )
 
 // IsNil reports whether the handle names no object.
-func (h MW) IsNil() bool { return h.p == nil }
+func (w MW) IsNil() bool { return w.p == nil }
 
 // IsNil reports whether the handle names no object.
-func (h DM) IsNil() bool { return h.p == nil }
+func (d DM) IsNil() bool { return d.p == nil }
 
 // IsNil reports whether the handle names no object.
-func (h TD) IsNil() bool { return h.p == nil }
+func (t TD) IsNil() bool { return t.p == nil }
 
 // keys makes the result of a registration.
 func keys(op string, r C.struct_rb_mr_r) (mr MR, lkey, rkey uint32, err error) {

@@ -124,7 +124,7 @@ func (s Selector) fitsOpen(d Device) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }() // nothing stands on it
 	table, err := c.GIDTable()
 	if err != nil {
 		return false, err

@@ -77,8 +77,8 @@ func (w *WC) Invalidated() (rkey uint32, ok bool) {
 	return binary.NativeEndian.Uint32(w.w.Imm[:]), true
 }
 
-// PKeyIndex, like SLID, SL and DLIDPathBits, is what InfiniBand tells of a datagram's
-// way here.
+// PKeyIndex is, like SLID, SL and DLIDPathBits, what InfiniBand tells of a
+// datagram's way here.
 func (w *WC) PKeyIndex() uint16 { return w.w.PKeyIndex }
 
 // SLID is the sender's LID; see PKeyIndex.
