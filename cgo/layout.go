@@ -5,6 +5,7 @@ package cgo
 /*
 #include "rb_verbs.h"
 #include "rb_fast.h"
+#include "rb_cq.h"
 
 // cgo has no offsetof.
 #define RB_OFFSET(name, type, field) enum { RB_OFF_##name = offsetof(struct type, field) }
@@ -80,6 +81,8 @@ var (
 	_ [C.sizeof_struct_ibv_gid_entry]byte = [unsafe.Sizeof(GIDEntry{})]byte{}
 	_ [C.sizeof_struct_rb_batch]byte      = [unsafe.Sizeof(Batch{})]byte{}
 	_ [C.sizeof_struct_rb_batch_use]byte  = [unsafe.Sizeof(BatchUse{})]byte{}
+
+	_ [C.sizeof_struct_rb_wc_extra]byte = [unsafe.Sizeof(WCExtra{})]byte{}
 
 	_ [C.RB_OFF_WC_STATUS]byte     = [unsafe.Offsetof(WC{}.Status)]byte{}
 	_ [C.RB_OFF_WC_OPCODE]byte     = [unsafe.Offsetof(WC{}.Opcode)]byte{}

@@ -5,6 +5,7 @@ package cgo
 /*
 #include "rb_fast.h"
 #include "rb_srq.h"
+#include "rb_cq.h"
 
 // No pointer that Go passes to these is kept, and none calls back: without
 // both lines each call would allocate its argument on the heap.
@@ -28,6 +29,8 @@ package cgo
 #cgo nocallback rb_post_poll_recv
 #cgo noescape rb_channel_events
 #cgo nocallback rb_channel_events
+#cgo noescape rb_poll_ex
+#cgo nocallback rb_poll_ex
 #cgo noescape rb_post_srq
 #cgo nocallback rb_post_srq
 #cgo noescape rb_post_poll_srq

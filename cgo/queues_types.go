@@ -17,3 +17,25 @@ type SRQInitAttr struct {
 	CQ              CQ
 	MaxTags, MaxOps uint32
 }
+
+// WCExtra is struct rb_wc_extra: what an extended completion says beyond WC.
+type WCExtra struct {
+	Timestamp uint64 // of the device's clock
+	Wallclock uint64 // ns
+	Tag       uint64
+	TagPriv   uint32
+	FlowTag   uint32
+	CVLAN     uint16
+	_         [3]uint16
+}
+
+// CQInitAttr is struct ibv_cq_init_attr_ex.
+type CQInitAttr struct {
+	CQE    int
+	Vector int
+	Fields uint64 // enum ibv_create_cq_wc_flags
+	Flags  uint32 // enum ibv_create_cq_attr_flags
+}
+
+// The fields of an extended completion that WC has, enum ibv_create_cq_wc_flags.
+const WCStandard = 1<<7 - 1

@@ -122,7 +122,16 @@ struct rb_cq *rb_cq_new(struct ibv_cq *cq)
 void rb_cq_shut(struct rb_cq *c)
 {
 	lock(&c->lock);
-	c->closed = 1;
+	c->closed = EBADF;
+	unlock(&c->lock);
+}
+
+/* It lost completions: what is polled from now on cannot be trusted. */
+void rb_cq_poison(struct rb_cq *c)
+{
+	lock(&c->lock);
+	if (!c->closed)
+		c->closed = EIO;
 	unlock(&c->lock);
 }
 
@@ -616,9 +625,18 @@ static inline int poll(struct rb_cq *c, int n, struct ibv_wc *wc)
 		account(c, wc, r);
 		if (unlikely(c->rxe))
 			rxe_flags(wc, r);
-	} else if (unlikely(r < 0))
+	} else if (unlikely(r < 0)) {
 		r = -EIO; /* the number is each provider's own */
+	}
 	return r;
+}
+
+/* For completions that were read otherwise, under the CQ's lock. */
+void rb_account(struct rb_cq *c, struct ibv_wc *wc, int n)
+{
+	account(c, wc, n);
+	if (c->rxe)
+		rxe_flags(wc, n);
 }
 
 int rb_poll(uintptr_t cq, int n, struct ibv_wc *wc)
@@ -626,7 +644,7 @@ int rb_poll(uintptr_t cq, int n, struct ibv_wc *wc)
 	struct rb_cq *c = (struct rb_cq *)cq;
 
 	lock(&c->lock);
-	int r = likely(!c->closed) ? poll(c, n, wc) : -EBADF;
+	int r = likely(!c->closed) ? poll(c, n, wc) : -(int)c->closed;
 	unlock(&c->lock);
 	return r;
 }
@@ -655,7 +673,7 @@ int rb_poll_arm(uintptr_t cq, int n, struct ibv_wc *wc, int solicited)
 	struct rb_cq *c = (struct rb_cq *)cq;
 
 	lock(&c->lock);
-	int r = likely(!c->closed) ? poll(c, n, wc) : -EBADF;
+	int r = likely(!c->closed) ? poll(c, n, wc) : -(int)c->closed;
 	if (r == 0)
 		r = notify(c, solicited);
 	if (r == 0)
@@ -854,7 +872,7 @@ int rb_run_step(uintptr_t run, uint64_t spin_ns, int arm)
 
 	lock(&c->lock);
 	lock(&q->sq_lock);
-	int n = c->closed || q->sq_closed ? -EBADF : run_step(r, q, c, spin_ns, arm);
+	int n = c->closed ? -(int)c->closed : q->sq_closed ? -EBADF : run_step(r, q, c, spin_ns, arm);
 	unlock(&q->sq_lock);
 	unlock(&c->lock);
 	return n;

@@ -131,8 +131,9 @@ enum { RB_WC_UNKNOWN = 0xffff };
 struct rb_cq {
 	struct ibv_cq *cq;
 	uint32_t lock __attribute__((aligned(64)));
-	uint32_t closed;
-	uint32_t rxe; /* Soft-RoCE's: see rxe_flags */
+	uint32_t closed; /* errno of what is done with it, or 0 */
+	uint32_t rxe;    /* Soft-RoCE's: see rxe_flags */
+	uint64_t fields; /* of an extended one: enum ibv_create_cq_wc_flags */
 	struct rb_slot *slots; /* open addressing by QP number, at most half full */
 	uint32_t mask, used;
 	struct rb_slot *last;
@@ -168,7 +169,9 @@ void rb_qp_free(struct rb_qp *q);
 struct rb_cq *rb_cq_new(struct ibv_cq *cq);
 void rb_cq_shut(struct rb_cq *c);
 void rb_cq_reopen(struct rb_cq *c);
+void rb_cq_poison(struct rb_cq *c);
 void rb_cq_free(struct rb_cq *c);
+void rb_account(struct rb_cq *c, struct ibv_wc *wc, int n);
 
 void rb_use_close(struct rb_qp *q, struct rb_use *u, int closed);
 int rb_use_busy(struct rb_qp *q, struct rb_use *u);

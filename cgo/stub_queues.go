@@ -61,3 +61,12 @@ func (MW) Addr() uintptr   { return 0 }
 func (*CQRecord) SetRXE()  {}
 func (MW) SetRKey(uint32)  {}
 func BindMW(*Batch) Posted { return Posted{Errno: enosys, Why: ProviderRefused} }
+
+func (Context) CreateCQEx(*CQInitAttr, uint64, CompChannel) (CQ, error) {
+	return CQ{}, unsupported("ibv_create_cq_ex")
+}
+func (*CQRecord) SetFields(uint64)              {}
+func (*CQRecord) Poison()                       {}
+func (*CQRecord) PollEx(*WC, *WCExtra, int) int { return -int(enosys) }
+func (*CQRecord) Resize(int) error              { return unsupported("ibv_resize_cq") }
+func (CQ) Moderate(uint16, uint16) error        { return unsupported("ibv_modify_cq") }

@@ -17,7 +17,7 @@ type AsyncEventType uint32
 
 // The async events of libibverbs.
 const (
-	EventCQErr AsyncEventType = iota // a CQ overran, or its device failed it
+	EventCQErr AsyncEventType = iota // a CQ overran, or its device failed it: it is of no use any more (ErrCQFailed)
 	EventQPFatal
 	EventQPReqErr
 	EventQPAccessErr
@@ -183,6 +183,9 @@ func (c *Context) fetchAsync() (ev AsyncEvent, ok bool, err error) {
 	ev.Type, ev.Port = AsyncEventType(raw.Type), uint8(raw.Port)
 	ev.QP, ev.CQ = a.qps[raw.QP].Value(), a.cqs[raw.CQ].Value()
 	ev.SRQ = a.srqs[raw.SRQ].Value()
+	if ev.CQ != nil && ev.Type == EventCQErr {
+		ev.CQ.poison()
+	}
 	if ev.SRQ != nil && ev.Type == EventSRQLimitReached {
 		ev.SRQ.unarm.Store(true)
 	}

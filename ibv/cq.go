@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -23,7 +24,8 @@ type CQ struct {
 	ring      *CompletionRing // or nil
 	cookie    uint64
 	solicited bool
-	size      int
+	size      atomic.Int64
+	extended  bool
 	patience  patience
 
 	destroy   func() error
@@ -48,6 +50,12 @@ type CQConfig struct {
 	// SolicitedOnly lets Wait sleep until a message that the sender marked
 	// Solicited arrived, or an error.
 	SolicitedOnly bool
+	// Extended makes it one that can be polled by PollEx as well; Fields are what
+	// its completions say there beyond WC, and IgnoreOverrun tells the device that
+	// the program makes sure there is room. A device that cannot: errors.ErrUnsupported.
+	Extended      bool
+	Fields        WCFields
+	IgnoreOverrun bool
 	// Spin is how long Wait looks in C before it sleeps, at most a millisecond:
 	// what comes meanwhile is had without the way through the kernel and Go's
 	// scheduler. It adapts: Wait looks for as long as lately was worth it, and for
@@ -65,6 +73,7 @@ func (c *CQ) life() *node {
 // CreateCQ creates a completion queue.
 //
 // Implements: struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context, struct ibv_comp_channel *channel, int comp_vector)
+// and struct ibv_cq_ex *ibv_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *cq_attr)
 func (c *Context) CreateCQ(cfg CQConfig) (*CQ, error) {
 	const op = "create CQ"
 	if err := c.life().enter(op); err != nil {
@@ -83,7 +92,10 @@ func (c *Context) CreateCQ(cfg CQConfig) (*CQ, error) {
 	if err := c.ballast.keep(c); err != nil {
 		return nil, err
 	}
-	cq := &CQ{ctx: c, solicited: cfg.SolicitedOnly, patience: patience{limit: cfg.Spin}}
+	if !cfg.Extended && (cfg.Fields != 0 || cfg.IgnoreOverrun) {
+		return nil, invalid(op, c.name, ErrInvalid, "Fields and IgnoreOverrun go with Extended")
+	}
+	cq := &CQ{ctx: c, extended: cfg.Extended, solicited: cfg.SolicitedOnly, patience: patience{limit: cfg.Spin}}
 	parents := []*node{c.node}
 	var ch cgo.CompChannel
 	if cfg.Ring != nil {
@@ -113,15 +125,24 @@ func (c *Context) CreateCQ(cfg CQConfig) (*CQ, error) {
 		cq.pump, cq.bell = cfg.Channel.pump, newBell()
 		cq.cookie = cq.pump.add(cq.bell)
 	}
-	h, err := c.h.CreateCQ(cfg.Size, cq.cookie, ch, cfg.Vector)
+	var h cgo.CQ
+	var err error
+	if cfg.Extended {
+		h, err = c.createEx(&cfg, cq.cookie, ch)
+	} else {
+		h, err = c.h.CreateCQ(cfg.Size, cq.cookie, ch, cfg.Vector)
+	}
 	if err != nil {
 		cq.silence()
-		return nil, fail(op, c.name, err)
+		return nil, c.cqError(op, c.name, cfg.Size, err)
 	}
 	if err := cq.finish(h, h.Destroy, parents...); err != nil {
 		_ = h.Destroy()
 		cq.silence()
 		return nil, fail(op, c.name, err)
+	}
+	if cfg.Extended {
+		cq.rec.SetFields(uint64(cfg.Fields) | cgo.WCStandard)
 	}
 	return watch(cq, cq.node), nil
 }
@@ -132,14 +153,15 @@ func (c *CQ) finish(h cgo.CQ, destroy func() error, parents ...*node) error {
 	if err != nil {
 		return err
 	}
-	c.h, c.rec, c.destroy, c.size = h, rec, destroy, h.Size()
+	c.h, c.rec, c.destroy = h, rec, destroy
+	c.size.Store(int64(h.Size()))
 	if lim, err := c.ctx.known(); err == nil && lim.dev.VendorID == vendorRXE {
 		rec.SetRXE()
 	}
 	if err := c.ring.join(c); err != nil {
 		return err
 	}
-	c.node = newNode(fmt.Sprintf("CQ of %d on %s", c.size, c.ctx.name), rec, parents...)
+	c.node = newNode(fmt.Sprintf("CQ of %d on %s", h.Size(), c.ctx.name), rec, parents...)
 	c.errClosed = &Error{Op: "poll", Object: c.node.name, Kind: ErrClosed}
 	c.errFailed = &Error{Op: "poll", Object: c.node.name, Kind: ErrCQFailed}
 	know(c.ctx.async, c.ctx.async.cqs, h, c)
@@ -167,7 +189,7 @@ func (c *CQ) Size() int {
 	if c == nil {
 		return 0
 	}
-	return c.size
+	return int(c.size.Load())
 }
 
 // Close destroys the CQ and wakes those who wait for it; a *BusyError names the

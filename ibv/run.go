@@ -110,7 +110,7 @@ func (b *SendBatch) startRun(cfg *RunConfig) error {
 	if c.ring != nil {
 		return invalid(op, b.qp.node.name, ErrInvalid, "the send CQ's completions go to a ring")
 	}
-	most := min(b.qp.caps.MaxSend, c.size)
+	most := min(b.qp.caps.MaxSend, c.Size())
 	if cfg.Window == 0 {
 		cfg.Window = most
 	}
