@@ -1,6 +1,7 @@
 #include "rb_fast.h"
 #include "rb_lock.h"
 #include "rb_srq.h"
+#include "rb_wr.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -425,8 +426,10 @@ static inline __attribute__((always_inline)) rb_posted post_locked(struct rb_qp 
 
 		err = ibv_bind_mw(q->qp, w->bind_mw.mw, &v);
 		bad = w;
-	} else {
+	} else if (likely(!q->ex)) {
 		err = ibv_post_send(q->qp, b->first, &bad);
+	} else {
+		err = rb_wr_post(q->ex, b->first, &bad);
 	}
 	if (unlikely(err))
 		return send_failed(q, b, err, bad);

@@ -94,6 +94,7 @@ struct rb_qp {
 	struct ibv_qp *qp;
 	struct rb_cq *send_cq, *recv_cq;
 	struct rb_srq *srq; /* receives for it, or NULL */
+	struct ibv_qp_ex *ex; /* post by ibv_wr_*; NULL: classically */
 	uint32_t state;      /* enum ibv_qp_state, as far as we know */
 	uint32_t read_depth; /* READs and atomics this side may start */
 	uint32_t sq_cap, rq_cap;

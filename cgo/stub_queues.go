@@ -70,3 +70,11 @@ func (*CQRecord) Poison()                       {}
 func (*CQRecord) PollEx(*WC, *WCExtra, int) int { return -int(enosys) }
 func (*CQRecord) Resize(int) error              { return unsupported("ibv_resize_cq") }
 func (CQ) Moderate(uint16, uint16) error        { return unsupported("ibv_modify_cq") }
+
+func (*QPRecord) Extend(QPEx) error { return unsupported("ibv_qp_to_qp_ex") }
+
+// QPEx is not available without cgo.
+type QPEx struct{}
+
+// ExtendedPostsRight tells nothing here.
+func ExtendedPostsRight() bool { return false }

@@ -52,6 +52,11 @@ type QPConfig struct {
 	// SRQ has the receives, instead of a queue of the queue pair's own. It may be
 	// of another PD. An XRC target has none: it receives into all of its domain's.
 	SRQ *SRQ
+	// ExtendedPost posts sends by ibv_wr_*, the newer way, where the device has it:
+	// all of a batch is taken then, or nothing. The classic way is the default,
+	// and as fast here. Soft-RoCE's is right since rdma-core 64 only: with an older
+	// one the error matches errors.ErrUnsupported.
+	ExtendedPost bool
 	// XRCD is the domain of an XRC target.
 	XRCD *XRCD
 	// MaxSend and MaxRecv are how many requests may be in flight on each
@@ -63,6 +68,8 @@ type QPConfig struct {
 	MaxSendSGE, MaxRecvSGE int
 	// MaxInline is how many bytes a request may carry inline. Default 0.
 	MaxInline int
+
+	fakeEx cgo.QPEx // of the fake provider
 }
 
 // QPCap is what a queue pair was granted; see QPConfig.
@@ -153,6 +160,13 @@ func NewQP(ctx *Context, pd *PD, cfg QPConfig, create func(cgo.PD, *cgo.QPInitAt
 	if err != nil {
 		return nil, err
 	}
+	if cfg.ExtendedPost {
+		if lim.dev.VendorID == vendorRXE && !cgo.ExtendedPostsRight() {
+			return nil, &Error{Op: op, Object: pd.node.name, Err: &cgo.Error{Op: "ibv_wr_start", Errno: syscall.ENOSYS, Since: 64},
+				Hint: "an older Soft-RoCE counts the bytes of extended posts wrong"}
+		}
+		attr.SendOps = uint64(opsOf(ctx.transport(), &lim.dev, QPType(attr.Type)))
+	}
 	h, err := create(pd.h, attr)
 	if err != nil {
 		return nil, createError(op, pd.node.name, attr, lim, err)
@@ -176,6 +190,12 @@ func NewQP(ctx *Context, pd *PD, cfg QPConfig, create func(cgo.PD, *cgo.QPInitAt
 	q.refused = q.postError
 	if q.srq != nil {
 		rec.SetSRQ(q.srq.rec)
+	}
+	if cfg.ExtendedPost {
+		if err := rec.Extend(cfg.fakeEx); err != nil {
+			rec.Shut()
+			return nil, errors.Join(fail(op, pd.node.name, err), destroy())
+		}
 	}
 	q.maxMsg.Store(lim.maxMsg)
 	if q.typ == UD {

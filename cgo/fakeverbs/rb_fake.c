@@ -28,6 +28,9 @@ static void complete(struct rb_fake_qp *q, int recv, uint32_t status, uint32_t i
 		[IBV_WR_RDMA_READ] = IBV_WC_RDMA_READ,
 		[IBV_WR_ATOMIC_CMP_AND_SWP] = IBV_WC_COMP_SWAP,
 		[IBV_WR_ATOMIC_FETCH_AND_ADD] = IBV_WC_FETCH_ADD,
+		[IBV_WR_LOCAL_INV] = IBV_WC_LOCAL_INV,
+		[IBV_WR_BIND_MW] = IBV_WC_BIND_MW,
+		[IBV_WR_SEND_WITH_INV] = IBV_WC_SEND,
 	};
 
 	if (!recv && status == IBV_WC_SUCCESS && !(e->flags & IBV_SEND_SIGNALED))

@@ -1,0 +1,20 @@
+#ifndef RB_FAKE_WR_H
+#define RB_FAKE_WR_H
+
+#include "rb_fake.h"
+
+/* A queue pair that is posted to by ibv_wr_*: the calls gather a chain, which
+ * complete posts the classic way. The queue pair is its first field's, so that
+ * post_send finds it through q. */
+struct rb_fake_ex {
+	struct ibv_qp_ex ex;
+	struct rb_fake_qp *q;
+	struct ibv_send_wr wrs[16];
+	struct ibv_sge sges[16][4];
+	int n, complete_errno, aborted;
+};
+
+struct rb_fake_ex *rb_fake_ex_new(struct rb_fake_qp *q, int type);
+void rb_fake_ex_free(struct rb_fake_ex *x);
+
+#endif
