@@ -39,3 +39,12 @@ type CQInitAttr struct {
 
 // The fields of an extended completion that WC has, enum ibv_create_cq_wc_flags.
 const WCStandard = 1<<7 - 1
+
+// FlowAttr is the head of struct ibv_flow_attr.
+type FlowAttr struct {
+	Type     uint32 // enum ibv_flow_attr_type
+	Priority uint16
+	Specs    uint8 // how many follow
+	Port     uint8
+	Flags    uint32
+}

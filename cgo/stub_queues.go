@@ -78,3 +78,30 @@ type QPEx struct{}
 
 // ExtendedPostsRight tells nothing here.
 func ExtendedPostsRight() bool { return false }
+
+// Handles of a build without the libraries: the zero value is the only one.
+type (
+	Flow     struct{}
+	Counters struct{}
+)
+
+func (QP) RateLimit(uint32, uint32, uint16) error { return unsupported("ibv_modify_qp_rate_limit") }
+func (QP) SetECE(uint32, uint32) error            { return unsupported("ibv_set_ece") }
+func (QP) QueryECE() (uint32, uint32, error)      { return 0, 0, unsupported("ibv_query_ece") }
+func (QP) DataInOrder(uint32) bool                { return false }
+func (Context) ResolveL2(*AHAttr) ([6]byte, uint16, error) {
+	return [6]byte{}, 0, unsupported("ibv_resolve_eth_l2_from_gid")
+}
+func (QP) CreateFlow(*FlowAttr, []byte) (Flow, error) {
+	return Flow{}, unsupported("ibv_create_flow")
+}
+func (Flow) Destroy() error { return unsupported("ibv_destroy_flow") }
+func (Context) CreateCounters() (Counters, error) {
+	return Counters{}, unsupported("ibv_create_counters")
+}
+func (Counters) Addr() uintptr { return 0 }
+func (Counters) Attach(uint32, uint32, Flow) error {
+	return unsupported("ibv_attach_counters_point_flow")
+}
+func (Counters) Read([]uint64, uint32) error { return unsupported("ibv_read_counters") }
+func (Counters) Destroy() error              { return unsupported("ibv_destroy_counters") }

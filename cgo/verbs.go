@@ -291,6 +291,7 @@ func (q CQ) Destroy() error {
 // CreateQP creates a queue pair and writes the granted capacities into a.Cap.
 //
 // Implements: struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *qp_init_attr)
+// and struct ibv_qp *ibv_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *qp_init_attr_ex)
 func (p PD) CreateQP(a *QPInitAttr) (QP, error) {
 	enter()
 	defer leave()
