@@ -37,7 +37,8 @@ type CQInitAttr struct {
 	Flags  uint32 // enum ibv_create_cq_attr_flags
 }
 
-// The fields of an extended completion that WC has, enum ibv_create_cq_wc_flags.
+// WCStandard are the fields of an extended completion that WC has, enum
+// ibv_create_cq_wc_flags.
 const WCStandard = 1<<7 - 1
 
 // FlowAttr is the head of struct ibv_flow_attr.

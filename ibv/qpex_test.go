@@ -6,9 +6,10 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/railbind/railbind/cgo"
 	"github.com/railbind/railbind/cgo/fakeverbs"
-	"github.com/stretchr/testify/require"
 )
 
 // TestExtendedPost: what the extended way of posting gives the device is what the
