@@ -88,7 +88,7 @@ rb_posted rb_post_srq(uintptr_t batch)
 		b->uses[i].use->recv_end = s->posted + n;
 	/* Before the call: completions may be polled before it returns. */
 	s->posted += n;
-	err = ibv_post_srq_recv(s->srq, b->first, &bad);
+	err = s->wq ? ibv_post_wq_recv(s->wq, b->first, &bad) : ibv_post_srq_recv(s->srq, b->first, &bad);
 	if (unlikely(err)) {
 		err = err > 0 ? err : errno ? errno : EIO;
 		why = bad ? RB_PROVIDER : RB_UNKNOWN;

@@ -9,6 +9,7 @@
  * for it has its address in place of a QP's, and its uses count in recv_end. */
 struct rb_srq {
 	struct ibv_srq *srq;
+	struct ibv_wq *wq; /* instead of srq */
 	uint32_t lock __attribute__((aligned(64)));
 	uint32_t closed; /* RB_SHUT or RB_GONE */
 	uint64_t posted;

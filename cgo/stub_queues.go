@@ -105,3 +105,26 @@ func (Counters) Attach(uint32, uint32, Flow) error {
 }
 func (Counters) Read([]uint64, uint32) error { return unsupported("ibv_read_counters") }
 func (Counters) Destroy() error              { return unsupported("ibv_destroy_counters") }
+
+// Handles of a build without the libraries: the zero value is the only one.
+type (
+	WQ       struct{}
+	IndTable struct{}
+)
+
+// IsNil reports whether the handle names no object: always, here.
+func (IndTable) IsNil() bool { return true }
+
+func (PD) CreateWQ(CQ, uint32, uint32) (WQ, uint32, uint32, error) {
+	return WQ{}, 0, 0, unsupported("ibv_create_wq")
+}
+func (WQ) Modify(uint32) error           { return unsupported("ibv_modify_wq") }
+func (WQ) Destroy() error                { return unsupported("ibv_destroy_wq") }
+func NewWQRecord(WQ) (*SRQRecord, error) { return nil, unsupported("ibv_create_wq") }
+func (Context) CreateIndTable(int, []WQ) (IndTable, error) {
+	return IndTable{}, unsupported("ibv_create_rwq_ind_table")
+}
+func (IndTable) Destroy() error { return unsupported("ibv_destroy_rwq_ind_table") }
+func (PD) CreateRSS(*QPInitAttr, IndTable, uint8, []byte, uint64) (QP, error) {
+	return QP{}, unsupported("ibv_create_qp_ex")
+}

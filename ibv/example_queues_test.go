@@ -149,6 +149,29 @@ func ExampleCounters() {
 	_ = read
 }
 
+// Frames spread over two queues, each with a CQ and a goroutine of its own.
+func ExampleRSSTable() {
+	spread := func(c *ibv.Context, pd *ibv.PD, a, b *ibv.CQ, key []byte) (*ibv.QP, error) {
+		var wqs []*ibv.WQ
+		for _, cq := range []*ibv.CQ{a, b} {
+			wq, err := pd.CreateWQ(cq, 512, 1)
+			if err != nil {
+				return nil, err // errors.ErrUnsupported on software devices
+			}
+			if err := wq.Modify(ibv.WQReady); err != nil {
+				return nil, err
+			}
+			wqs = append(wqs, wq)
+		}
+		t, err := c.CreateRSSTable(wqs...)
+		if err != nil {
+			return nil, err
+		}
+		return t.CreateQP(pd, ibv.RSSConfig{Key: key, Fields: 1<<0 | 1<<1}) // IPv4 source and destination
+	}
+	_ = spread
+}
+
 // What a transport lacks is known before it is asked for.
 func ExampleContext_Can() {
 	imm := func(c *ibv.Context) bool { return c.Can(ibv.RC, ibv.OpWriteImm) == nil } // false on iWARP

@@ -58,6 +58,19 @@ func TestPairTune(t *testing.T) {
 	_, err = e.pd.CreateQP(QPConfig{Type: RawPacket, SendCQ: e.scq, RecvCQ: e.rcq})
 	require.Error(t, err, "Soft-RoCE has no raw packets")
 
+	_, err = e.pd.CreateWQ(e.rcq, 8, 1)
+	require.ErrorIs(t, err, errors.ErrUnsupported)
+	_, err = e.pd.CreateWQ(nil, 8, 1)
+	require.ErrorIs(t, err, ErrClosed)
+	_, err = e.ctx.CreateRSSTable()
+	require.ErrorIs(t, err, ErrInvalid)
+	var wq *WQ
+	_, err = e.ctx.CreateRSSTable(wq)
+	require.ErrorIs(t, err, ErrClosed)
+	var table *RSSTable
+	_, err = table.CreateQP(e.pd, RSSConfig{})
+	require.ErrorIs(t, err, ErrClosed)
+
 	own, err := e.ctx.FindGID(addrOf("rxe0"))
 	require.NoError(t, err)
 	mac, _, vlan, err := e.ctx.ResolveL2(AHAttr{Global: true, DGID: own.GID, SGIDIndex: own.Index, Port: 1})

@@ -82,11 +82,11 @@ func (b *RecvBatch) PostPollRange(from, n int, c *CQ, wcs []WC) (accepted, polle
 		return accepted, 0, err
 	}
 	var p cgo.Posted
-	if b.srq == nil {
+	if !b.shared {
 		p = cgo.PostPollRecv(b.hdr, c.rec, (*cgo.WC)(unsafe.Pointer(unsafe.SliceData(wcs))), len(wcs))
 	} else {
 		p = cgo.PostPollSRQ(b.hdr, c.rec, (*cgo.WC)(unsafe.Pointer(unsafe.SliceData(wcs))), len(wcs))
-		if b.srq.unarm.Load() {
+		if b.srq != nil && b.srq.unarm.Load() {
 			b.srq.posted()
 		}
 	}

@@ -69,7 +69,8 @@ type QPConfig struct {
 	// MaxInline is how many bytes a request may carry inline. Default 0.
 	MaxInline int
 
-	fakeEx cgo.QPEx // of the fake provider
+	fakeEx cgo.QPEx  // of the fake provider
+	table  *RSSTable // has the queues, instead of those here
 }
 
 // QPCap is what a queue pair was granted; see QPConfig.
@@ -140,6 +141,11 @@ func NewQP(ctx *Context, pd *PD, cfg QPConfig, create func(cgo.PD, *cgo.QPInitAt
 		}
 		defer s.node.leave()
 		if err := join(s.node, s.pd.ctx); err != nil {
+			return nil, err
+		}
+	}
+	if x := cfg.table; x != nil {
+		if err := join(x.node, x.ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -255,6 +261,8 @@ func (cfg *QPConfig) attr(pd *PD, lim *limits) (*cgo.QPInitAttr, error) {
 // queues checks which queues the type needs, and which it does not take.
 func (cfg *QPConfig) queues(op string, pd *PD) error {
 	switch {
+	case cfg.table != nil:
+		return nil
 	case cfg.Type == XRCRecv && (cfg.SendCQ != nil || cfg.RecvCQ != nil || cfg.SRQ != nil || cfg.XRCD == nil):
 		return invalid(op, pd.node.name, ErrInvalid, "an XRC target needs XRCD, and takes no CQ and no SRQ")
 	case cfg.Type != XRCRecv && cfg.XRCD != nil:

@@ -12,8 +12,9 @@ import (
 // messages without data only.
 type RecvBatch struct {
 	batch
-	srq *SRQ // which it is for, instead of a QP
-	wrs []cgo.RecvWR
+	shared bool // it is for an SRQ or WQ, instead of a QP
+	srq    *SRQ // the SRQ
+	wrs    []cgo.RecvWR
 }
 
 // NewRecvBatch makes a batch for the queue pair's receive queue.
@@ -159,11 +160,11 @@ func (b *RecvBatch) PostRange(from, n int) (accepted int, err error) {
 }
 
 func (b *RecvBatch) post() cgo.Posted {
-	if b.srq == nil {
+	if !b.shared {
 		return cgo.PostRecv(b.hdr)
 	}
 	p := cgo.PostSRQ(b.hdr)
-	if b.srq.unarm.Load() {
+	if b.srq != nil && b.srq.unarm.Load() {
 		b.srq.posted()
 	}
 	return p

@@ -354,7 +354,7 @@ func (s *SRQ) NewRecvBatch(cfg BatchConfig) (*RecvBatch, error) {
 	defer s.node.leave()
 	b, err := newRecvBatch(op, &s.poster, cfg, s.caps.MaxSGE)
 	if b != nil {
-		b.srq = s
+		b.srq, b.shared = s, true
 	}
 	return b, err
 }
@@ -382,23 +382,28 @@ func (s *SRQ) PostRecv(w RecvWR) error {
 	return err
 }
 
-// postError turns the outcome of a post of n receives into an error.
 func (s *SRQ) postError(op string, p cgo.Posted, n int) error {
+	return sharedError(op, s.node.name, s.errFull, p, n)
+}
+
+// sharedError turns the outcome of a post of n receives to an SRQ or WQ into an
+// error.
+func sharedError(op, object string, full *Error, p cgo.Posted, n int) error {
 	switch p.Why {
 	case cgo.RefusedClosed:
-		return &Error{Op: op, Object: s.node.name, Kind: ErrClosed}
+		return &Error{Op: op, Object: object, Kind: ErrClosed}
 	case cgo.RefusedMRClosed:
-		return &Error{Op: op, Object: s.node.name, Kind: ErrClosed, Hint: "a memory region of the batch was closed"}
+		return &Error{Op: op, Object: object, Kind: ErrClosed, Hint: "a memory region of the batch was closed"}
 	}
 	errno := syscall.Errno(p.Errno)
 	switch {
 	case errno == syscall.ENOMEM && p.Why == cgo.ProviderRefused && p.Accepted == 0:
-		return s.errFull
+		return full
 	case p.Why == cgo.AcceptedUnknown:
-		return &Error{Op: op, Object: s.node.name, Kind: ErrAcceptedUnknown, Err: errno,
-			Hint: fmt.Sprintf("take all %d for posted until the SRQ is closed", n)}
+		return &Error{Op: op, Object: object, Kind: ErrAcceptedUnknown, Err: errno,
+			Hint: fmt.Sprintf("take all %d for posted until the queue is closed", n)}
 	}
-	e := &Error{Op: op, Object: s.node.name, Err: errno,
+	e := &Error{Op: op, Object: object, Err: errno,
 		Hint: fmt.Sprintf("receive %d of %d; the %d before it are posted", p.Accepted, n, p.Accepted)}
 	if errno == syscall.ENOMEM {
 		e.Kind = ErrQueueFull
