@@ -9,7 +9,7 @@ LINT    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
 export GOFLAGS ?= -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test unit guest-test matrix oracle changes race asan cgocheck fuzz lint bench api-coverage image-test clean packages
+.PHONY: help build demo test unit guest-test matrix oracle changes race asan cgocheck fuzz lint bench bench-guest api-coverage image-test clean packages
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,6 +78,13 @@ lint: packages ## check the style of Go and shell
 
 bench: packages ## time the binding against the same loop in C, on the fake provider
 	go test -run '^$$' -bench . ./cgo/... ./ibv/... ./cm/...
+
+PAIRS ?= 21
+
+bench-guest: build ## run rb-perf and perftest in turn in the guest, and compare: PAIRS=21
+	cd examples && go build -o ../$(BIN)/versus ./perf/versus
+	@ci/guest -topo pair -timeout 1h -- versus -pairs $(PAIRS) latency
+	@ci/guest -topo pair -icount -timeout 1h -- versus -pairs $(PAIRS) bandwidth
 
 # What may be unaccounted for at most, and must be covered at least (percent):
 # never less than what was reached.
