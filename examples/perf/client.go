@@ -129,7 +129,7 @@ func (c *client) connect(ctx context.Context, l *link) error {
 // of its own. Each queue pair of a stream has a run.
 func (c *client) verify(ctx context.Context, l *link, size int, all bool) (int, error) {
 	if l.kind != stream {
-		const rounds = 16
+		rounds := max(2, min(16, (4<<20)/size))
 		_, n, err := c.run(ctx, l, job{size, mix(uint64(size)) | 1}, func(w *watch, j job) (int, error) {
 			return l.active(w, j, newLaps(l.kind, rounds), func(n int) bool { return n == rounds })
 		})

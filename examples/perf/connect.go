@@ -41,7 +41,7 @@ func (s *shared) close() error { return errors.Join(s.cq.Close(), s.pd.Close()) 
 // step is a part of making or ending a connection.
 type step struct {
 	Name string `json:"name"`
-	*latency
+	latency
 }
 
 var stepNames = []string{"create id", "resolve address", "resolve route", "create queue pair", "connect", "disconnect", "close", "all"}
@@ -90,9 +90,9 @@ func (c *client) connections(ctx context.Context) error {
 	r := &result{Messages: n, Verified: checked, Seconds: took.Seconds(), Connections: float64(n) / took.Seconds(),
 		CPU: perMessage(cpu, n), ServerCPU: perMessage(a.CPU, n)}
 	for i, name := range stepNames {
-		r.Steps = append(r.Steps, step{name, summary(clocks[i].hist)})
+		r.Steps = append(r.Steps, step{name, *summary(clocks[i].hist)})
 	}
-	r.Latency, r.hist = r.Steps[len(r.Steps)-1].latency, clocks[len(clocks)-1].hist
+	r.Latency, r.hist = &r.Steps[len(r.Steps)-1].latency, clocks[len(clocks)-1].hist
 	c.r.Results = append(c.r.Results, r)
 	c.out.row(c.r, r)
 	return nil

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/railbind/railbind/examples/internal/guest"
+	"github.com/railbind/railbind/ibv"
+)
+
+// signal is a writer that tells when a word was written to it.
+type signal struct {
+	mu   sync.Mutex
+	text strings.Builder
+	word string
+	seen chan struct{}
+	once sync.Once
+}
+
+func (s *signal) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.text.Write(b)
+	if strings.Contains(s.text.String(), s.word) {
+		s.once.Do(func() { close(s.seen) })
+	}
+	return len(b), nil
+}
+
+func (s *signal) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// server starts one and gives its exit status later.
+func startServer(t *testing.T, ctx context.Context, args string) (status chan int, errs *signal) {
+	t.Helper()
+	errs = &signal{word: "listening", seen: make(chan struct{})}
+	status = make(chan int, 1)
+	go func() { status <- run(ctx, strings.Fields(args), errs, errs) }()
+	select {
+	case <-errs.seen:
+	case s := <-status:
+		require.Fail(t, "the server ended", "status %d: %s", s, errs)
+	}
+	return status, errs
+}
+
+// client runs one and gives its report.
+func measureWith(t *testing.T, ctx context.Context, args string) (int, report) {
+	t.Helper()
+	var out, errs strings.Builder
+	status := run(ctx, strings.Fields(args), &out, &errs)
+	var r report
+	require.NoError(t, json.Unmarshal([]byte(out.String()), &r), "status %d: %s%s", status, out.String(), errs.String())
+	return status, r
+}
+
+// Each test at both ends, on the device's own address.
+func TestPairMeasures(t *testing.T) {
+	guest.NeedTopo(t, "pair")
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	status, errs := startServer(t, ctx, "any -P -I 10.1.0.1")
+	for _, c := range []struct {
+		args            string
+		sizes, messages int
+		latency         bool
+	}{
+		{"send-lat -n 50", 1, 50, true},
+		{"send-lat -n 50 -s 100 -inline 128", 1, 50, true},
+		{"send-lat -n 50 -events", 1, 50, true},
+		{"write-lat -n 300 -s 5000", 1, 300, true},
+		{"write-lat -n 50 -inline 16", 1, 50, true},
+		{"read-lat -n 50 -events -s 1000", 1, 50, true},
+		{"atomic-lat -n 50", 1, 50, true},
+		{"send-bw -n 64 -s 5000", 1, 64, false},
+		{"send-bw -n 2000 -s 8 -d 64 -batch 1 -q 3 -events", 1, 2000, false},
+		{"write-bw -n 64 -s 100000", 1, 64, false},
+		{"write-bw -n 16 -s 2097152 -d 4 -batch 2", 1, 16, false},
+		{"read-bw -n 64 -s 5000", 1, 64, false},
+		{"rate -n 320 -q 4 -inline 64", 1, 320, false},
+		{"send-lat -n 2 -s all", 23, 2, true},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			code, r := measureWith(t, ctx, c.args+" -json -I 10.1.0.1 10.1.0.1")
+			require.Equal(t, statusOK, code, r.Message)
+			require.Equal(t, "rxe0", r.Device)
+			require.Equal(t, "pin", r.Policy.String())
+			require.Len(t, r.Results, c.sizes)
+			for _, s := range r.Results {
+				require.Equal(t, c.messages, s.Messages)
+				require.NotZero(t, s.Verified)
+				require.Equal(t, c.latency, s.Latency != nil)
+				require.Equal(t, !c.latency, s.Bandwidth != nil)
+				if c.latency {
+					require.Positive(t, s.Latency.Min)
+					require.LessOrEqual(t, s.Latency.P99, s.Latency.Max)
+				} else {
+					require.Positive(t, s.Bandwidth.Average)
+				}
+			}
+		})
+	}
+	t.Run("duration", func(t *testing.T) {
+		code, r := measureWith(t, ctx, "send-bw -s 64 -duration 200ms -json 10.1.0.1")
+		require.Equal(t, statusOK, code, r.Message)
+		require.Positive(t, r.Results[0].Messages)
+		require.GreaterOrEqual(t, r.Results[0].Seconds, .2)
+	})
+	t.Run("connect", func(t *testing.T) {
+		code, r := measureWith(t, ctx, "connect -n 10 -d 2 -json 10.1.0.1")
+		require.Equal(t, statusOK, code, r.Message)
+		require.Equal(t, 10, r.Results[0].Messages)
+		require.Len(t, r.Results[0].Steps, len(stepNames))
+	})
+	cancel()
+	require.Equal(t, statusOK, <-status, errs)
+	requireNothingLeft(t)
+}
+
+// A server for one test turns another down, and says why.
+func TestPairWrongTest(t *testing.T) {
+	guest.NeedTopo(t, "pair")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	status, _ := startServer(t, ctx, "send-lat -I 10.1.0.1")
+	code, r := measureWith(t, ctx, "read-lat -json 10.1.0.1")
+	require.Equal(t, statusFailed, code)
+	require.Contains(t, r.Message, "this server is for send-lat, not read-lat")
+	require.Equal(t, statusFailed, <-status)
+	requireNothingLeft(t)
+}
+
+// Interrupted, the client ends, and so does the server.
+func TestPairInterrupted(t *testing.T) {
+	guest.NeedTopo(t, "pair")
+	for _, test := range []string{"send-lat", "write-lat", "send-lat -events", "send-bw -s 8", "read-bw -s 8"} {
+		t.Run(test, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			status, errs := startServer(t, ctx, strings.Fields(test)[0]+" -I 10.1.0.1")
+			mine, interrupt := context.WithCancel(ctx)
+			out := &signal{word: "#bytes", seen: make(chan struct{})}
+			done := make(chan int, 1)
+			go func() { done <- run(mine, strings.Fields(test+" -duration 1h 10.1.0.1"), out, out) }()
+			<-out.seen
+			interrupt()
+			require.Equal(t, statusInterrupted, <-done, out)
+			<-status
+			require.NotContains(t, errs.String(), "panic")
+			requireNothingLeft(t)
+		})
+	}
+}
+
+func TestPairRefused(t *testing.T) {
+	guest.NeedTopo(t, "pair")
+	code, r := measureWith(t, t.Context(), "send-lat -json -I 10.1.0.1 127.0.0.1")
+	require.Equal(t, statusRefused, code)
+	require.NotEmpty(t, r.Errno, fmt.Sprint(r))
+}
+
+// requireNothingLeft wants every queue and buffer closed. Devices are the
+// library's to keep open.
+func requireNothingLeft(t *testing.T) {
+	t.Helper()
+	for _, o := range ibv.Objects() {
+		for _, kind := range []string{"QP ", "CQ ", "PD ", "MR "} {
+			require.False(t, strings.HasPrefix(o.Name, kind), "left open: %s", o.Name)
+		}
+	}
+}
