@@ -39,10 +39,11 @@ var contests = map[string][]contest{
 		{"write-lat -s 64", "ib_write_lat -s 64", 4, typical, "us", 1000},
 		{"read-lat -s 64", "ib_read_lat -s 64", 4, typical, "us", 1000},
 	},
+	// Not send-bw: its receiver polls too, and on the one CPU of the instruction
+	// clock two that poll measure the scheduler.
 	"bandwidth": {
 		{"write-bw -s 65536 -d 128 -batch 16", "ib_write_bw -s 65536 -t 128 -l 16 -Q 16", 3, average, "MB/s", 320},
 		{"read-bw -s 65536 -d 16 -batch 4", "ib_read_bw -s 65536 -t 16 -l 4 -Q 4", 3, average, "MB/s", 320},
-		{"send-bw -s 65536 -d 128 -batch 16", "ib_send_bw -s 65536 -t 128 -l 16 -Q 16", 3, average, "MB/s", 320},
 		{"rate -s 64 -d 128 -batch 32", "ib_write_bw -s 64 -t 128 -l 32 -Q 32", 4, rate, "Mpps", 6400},
 	},
 }
