@@ -37,13 +37,12 @@ var colours = []string{"#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#
 func plot(r *report, file string) error {
 	var lines []line
 	var across []tick
-	label, unit := "", "latency, microseconds"
+	label, unit := "percentile", "latency, microseconds"
 	if tests[r.Test].kind == stream {
 		lines, across = bySize(r)
 		label, unit = "bytes of a message", "MB of 2^20 bytes per second"
 	} else {
 		lines, across = byPercentile(r)
-		label = "percentile"
 	}
 	title := fmt.Sprintf("rb-perf %s, %s -> %s on %s", r.Test, r.Local, r.Remote, r.Device)
 	return os.WriteFile(file, draw(title, label, unit, lines, across), 0o644)

@@ -160,7 +160,7 @@ func (s *server) follow(p plan) (answer, error) {
 
 // connections takes those that are to be measured.
 func (s *server) connections(ctx context.Context) error {
-	for range s.plan.QPs {
+	for range s.QPs {
 		err := withLimit(ctx, s.timeout, func(ctx context.Context) error {
 			req, err := s.next(ctx)
 			if err != nil {
@@ -203,11 +203,11 @@ func (s *server) start(ctx context.Context, j job) error {
 		s.run = s.accept(ctx, j)
 		return nil
 	}
-	if len(s.link.sends) < s.plan.QPs || s.link.peer.Addr == 0 {
+	if len(s.link.sends) < s.QPs || s.link.peer.Addr == 0 {
 		return fmt.Errorf("%w: a run before the connections", errProtocol)
 	}
-	if j.Size < 1 || j.Size > s.plan.stride() {
-		return fmt.Errorf("%w: a run of %d bytes, the plan has up to %d", errProtocol, j.Size, s.plan.stride())
+	if j.Size < 1 || j.Size > s.stride() {
+		return fmt.Errorf("%w: a run of %d bytes, the plan has up to %d", errProtocol, j.Size, s.stride())
 	}
 	if err := s.link.ready(j); err != nil {
 		return err
