@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -337,7 +338,12 @@ func (test remedy) run(t *testing.T) {
 			require.True(t, ok, c)
 			require.NoError(t, s.run("", strings.Fields(args)...), d.Text())
 		}
-		d = ask()
+		// A link that is up again has its link-local address a little later.
+		for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+			if d = ask(); d.Err == nil || time.Now().After(end) {
+				break
+			}
+		}
 		require.NoError(t, d.Err, d.Text())
 		require.False(t, d.Overridden && test.err == nil, d.Text())
 		require.False(t, d.AssumedOnLink && (test.onLink || test.err == nil), d.Text())
