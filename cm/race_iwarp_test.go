@@ -21,14 +21,15 @@ import (
 // tcpThereAndBack is iWARP's part of TestPairRouteThereAndBack: the resolved path
 // binds nothing there, the route is looked up when TCP connects, for both
 // families. The peer is an address that both rails' peers have, and that nobody
-// listens on: which of them resets the connection shows where it went.
+// listens on: which of them resets the connection shows where it went. (No other test
+// has it for one that nobody has: its neighbour stays known.)
 func tcpThereAndBack(t *testing.T) {
 	for _, s := range []struct {
 		side
 		back string
 	}{
-		{side{local: "10.1.0.1", peer: "10.1.0.77", gateway: "10.2.0.2"}, "10.2.0.1"},
-		{side{local: "fd01::1", peer: "fd01::77", gateway: "fd02::2"}, "fd02::1"},
+		{side{local: "10.1.0.1", peer: "10.1.0.88", gateway: "10.2.0.2"}, "10.2.0.1"},
+		{side{local: "fd01::1", peer: "fd01::88", gateway: "fd02::2"}, "fd02::1"},
 	} {
 		back := fmt.Sprintf("-n peer-b route add %s via %s", s.local, s.back)
 		ip(t, back, strings.Replace(back, "add", "del", 1))
