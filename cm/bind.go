@@ -49,6 +49,9 @@ func (id *ID) bind(addr netip.AddrPort) error {
 		info = h.Info()
 		return nil
 	})
+	if id.cfg.PortSpace == PortSpaceIPoIB && errors.Is(err, syscall.EINVAL) {
+		err = fmt.Errorf("the port space IPoIB has addresses of IP over InfiniBand only: %w", err)
+	}
 	if err != nil {
 		return id.poison(op, explainBind(id.host, addr, err))
 	}

@@ -211,6 +211,12 @@ func (c *EventChannel) register(id *ID) (uint64, error) {
 func (c *EventChannel) unregister(cookie uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.vacate(cookie)
+	c.departed()
+}
+
+// vacate frees a slot; c.mu is held.
+func (c *EventChannel) vacate(cookie uint64) {
 	i := uint32(cookie)
 	s := &c.slots[i]
 	s.id = nil
@@ -219,6 +225,10 @@ func (c *EventChannel) unregister(cookie uint64) {
 		s.gen = 1 // cookie 0 stays nobody's
 	}
 	c.free = append(c.free, i)
+}
+
+// departed counts an id that lives on the channel no more; c.mu is held.
+func (c *EventChannel) departed() {
 	c.live--
 	if c.live == 0 && c.expire {
 		go func() { _ = c.Close() }()

@@ -8,13 +8,18 @@ import (
 	"time"
 
 	"github.com/railbind/railbind/cgo"
+	"github.com/railbind/railbind/cm/internal/route"
 	"github.com/railbind/railbind/cm/policy"
 	"github.com/railbind/railbind/ibv"
 )
 
 // Connect asks the peer for a connection and waits until it is established. It
 // needs the id's QP. Then it checks that the QP really sits on the promised
-// port, GID and network device.
+// port, GID and network device. With a QP of the caller's own (ConnParam.QP) it
+// waits for the peer's answer; Establish is the step behind it.
+//
+// In a port space of datagrams it asks for the service instead: it needs no QP,
+// and UDPeer tells the answer.
 //
 // Errors: a *RejectError (ErrConnRefused, ErrRejected, ErrStale), ErrUnreachable,
 // a *TimeoutError, a *PrivateDataError, ErrDeviceSplit.
@@ -26,6 +31,9 @@ func (id *ID) Connect(ctx context.Context, p ConnParam) error {
 		return err
 	}
 	defer id.step.Unlock()
+	if id.cfg.PortSpace.datagrams() {
+		return id.resolveService(ctx, op, p)
+	}
 	param, err := id.prepare(p, nil, MaxConnectData)
 	if err != nil {
 		return id.fail(op, err)
@@ -35,6 +43,9 @@ func (id *ID) Connect(ctx context.Context, p ConnParam) error {
 	}
 	if err := id.advance(op, StateRouteResolved, StateConnecting); err != nil {
 		return err
+	}
+	if p.QP != nil {
+		return id.askFor(ctx, op, param, p)
 	}
 	return id.establish(ctx, op, func(h cgo.ID, _ *ibv.QP) error {
 		err := h.Connect(param, p.PrivateData)
@@ -50,7 +61,8 @@ func (id *ID) Connect(ctx context.Context, p ConnParam) error {
 
 // Accept answers the connection request behind an id that a listener gave, and
 // waits until the connection is established. It needs the id's QP; post
-// receives before, since the peer may send at once.
+// receives before, since the peer may send at once. In a port space of datagrams
+// the peer sends no more: the id is Connected once the answer is sent.
 //
 // Implements: int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
 func (id *ID) Accept(ctx context.Context, p ConnParam) error {
@@ -59,6 +71,9 @@ func (id *ID) Accept(ctx context.Context, p ConnParam) error {
 		return err
 	}
 	defer id.step.Unlock()
+	if id.cfg.PortSpace.datagrams() {
+		return id.acceptDatagrams(op, p)
+	}
 	param, err := id.prepare(p, &id.request.Conn, MaxAcceptData)
 	if err != nil {
 		return id.fail(op, err)
@@ -69,14 +84,19 @@ func (id *ID) Accept(ctx context.Context, p ConnParam) error {
 	if err := id.advance(op, StateRequested, StateConnecting); err != nil {
 		return err
 	}
-	return id.establish(ctx, op, func(h cgo.ID, qp *ibv.QP) error {
-		if err := h.Accept(param, p.PrivateData); err != nil {
+	return id.establish(ctx, op, answer(param, p.PrivateData))
+}
+
+// answer is the call that accepts a request.
+func answer(param cgo.ConnParam, private []byte) func(cgo.ID, *ibv.QP) error {
+	return func(h cgo.ID, qp *ibv.QP) error {
+		if err := h.Accept(param, private); err != nil {
 			return err
 		}
 		// librdmacm has moved the QP to RTS: the peer may already be served.
 		qp.Track(ibv.QPRTS, int(param.InitiatorDepth), int(param.ResponderResources))
 		return nil
-	})
+	}
 }
 
 // prepare checks what Connect and Accept are given, before anything happens.
@@ -84,56 +104,109 @@ func (id *ID) prepare(p ConnParam, asked *cgo.ConnParam, most int) (cgo.ConnPara
 	if err := checkPrivate(id.transport(), p.PrivateData, most); err != nil {
 		return cgo.ConnParam{}, err
 	}
-	if id.QP() == nil {
-		return cgo.ConnParam{}, fmt.Errorf("%w: the id has no queue pair: call CreateQP before", ErrState)
+	if err := id.lend(p.QP, asked != nil); err != nil {
+		return cgo.ConnParam{}, err
 	}
 	attr, err := id.Context().QueryDevice()
 	if err != nil {
 		return cgo.ConnParam{}, err
 	}
-	return p.resolve(attr, asked), nil
+	param := p.resolve(attr, asked)
+	if p.QP != nil {
+		param.QPNum = p.QP.Num()
+	}
+	return param, nil
+}
+
+// usedQP is the queue pair of the connection, whoever made it; id.mu is held.
+func (id *ID) usedQP() *ibv.QP {
+	if id.own != nil {
+		return id.own
+	}
+	return id.qp
+}
+
+// attempt is what the last step of a connection begins with.
+type attempt struct {
+	op     string
+	qp     *ibv.QP
+	since  route.Mark
+	events chan cgo.Event // of StartAccept
+}
+
+// try looks at the path just before that step.
+func (id *ID) try(op string) (attempt, error) {
+	id.mu.Lock()
+	a := attempt{op: op, qp: id.usedQP()}
+	id.mu.Unlock()
+	a.since = id.host.Mark()
+	id.at("before " + op)
+	if err := policy.CheckPath(id.host, id.Decision()); err != nil {
+		return a, id.poison(op, err)
+	}
+	id.at("path checked")
+	return a, nil
+}
+
+// sameQP is nil while the QP that the step began with is there; once C has begun
+// it cannot be closed.
+func (id *ID) sameQP(qp *ibv.QP) error {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if qp == nil || id.usedQP() != qp {
+		return fmt.Errorf("%w: the id's queue pair was closed meanwhile", ErrState)
+	}
+	return nil
 }
 
 // establish runs the last step of either end and checks where the connection
-// came to be. One that was established and has ended since is no error of this
-// step: what the peer sent before it went is there to be received.
+// came to be.
 //
 // The kernel looks the route up once more, when librdmacm moves the QP within
 // this step: so the policy is asked before and after it.
 func (id *ID) establish(ctx context.Context, op string, start func(h cgo.ID, qp *ibv.QP) error) error {
-	qp, since := id.QP(), id.host.Mark()
-	id.at("before " + op)
-	if err := policy.CheckPath(id.host, id.Decision()); err != nil {
-		return id.poison(op, err)
+	a, err := id.try(op)
+	if err != nil {
+		return err
 	}
-	id.at("path checked")
 	ev, err := id.await(ctx, op, id.cfg.Timeouts.Connect, func(h cgo.ID, _ time.Duration) error {
-		if id.QP() != qp || qp == nil { // closed since; it cannot be from here on
-			return fmt.Errorf("%w: the id's queue pair was closed meanwhile", ErrState)
+		if err := id.sameQP(a.qp); err != nil {
+			return err
 		}
-		return start(h, qp)
+		return start(h, a.qp)
 	})
 	if err == nil {
 		err = eventError(&ev, cgo.EventEstablished)
 	}
+	return id.established(a, ev, err)
+}
+
+// established ends the last step, which failed with err, if that is given. A
+// connection that was established and has ended since is no error of this step:
+// what the peer sent before it went is there to be received.
+func (id *ID) established(a attempt, ev cgo.Event, err error) error {
 	id.at("established")
 	if err == nil {
-		err = id.checkEstablished(qp, ev.Info)
+		err = id.checkEstablished(a.qp, ev.Info)
 	}
 	if err == nil {
-		err = policy.CheckUnchanged(id.Decision(), id.host.Since(since))
+		err = policy.CheckUnchanged(id.Decision(), id.host.Since(a.since))
 	}
 	if err != nil {
-		err = id.explain(id.Decision(), since, err)
-		qp.Track(ibv.QPErr, 0, 0)
-		return id.poison(op, err)
+		err = id.explain(id.Decision(), a.since, err)
+		if id.QP() == a.qp { // the caller's own is the caller's to move
+			a.qp.Track(ibv.QPErr, 0, 0)
+		}
+		return id.poison(a.op, err)
 	}
 	id.mu.Lock()
-	id.peerData = ev.PrivateData
+	if len(ev.PrivateData) > 0 {
+		id.peerData = ev.PrivateData
+	}
 	switch id.state {
 	case StateConnecting:
 		id.state = StateConnected
-		if id.fault || id.qp == nil {
+		if id.fault || id.usedQP() == nil {
 			id.hangUp()
 		}
 	case StateDisconnected:
@@ -141,7 +214,7 @@ func (id *ID) establish(ctx context.Context, op string, start func(h cgo.ID, qp 
 		err = id.overErr
 	}
 	id.mu.Unlock()
-	return id.fail(op, err)
+	return id.fail(a.op, err)
 }
 
 // checkEstablished proves by the QP itself where it is, and learns how many
@@ -195,10 +268,19 @@ func (id *ID) Reject(private []byte) error {
 		return err
 	}
 	defer id.step.Unlock()
-	if err := checkPrivate(id.transport(), private, MaxRejectData); err != nil {
+	return id.reject(op, private, func(h cgo.ID) error { return h.Reject(private) })
+}
+
+// reject is the end of Reject and RejectECE.
+func (id *ID) reject(op string, private []byte, call func(cgo.ID) error) error {
+	most := MaxRejectData
+	if id.cfg.PortSpace.datagrams() {
+		most = MaxDatagramReplyData
+	}
+	if err := checkPrivate(id.transport(), private, most); err != nil {
 		return id.fail(op, err)
 	}
-	err := id.call(func(h cgo.ID) error { return h.Reject(private) })
+	err := id.call(call)
 	id.mu.Lock()
 	if id.state == StateRequested {
 		id.lost(StateDisconnected, ErrDisconnected)

@@ -17,6 +17,9 @@ type ConnParam struct {
 	// PrivateData goes with the message, at most MaxPrivateData bytes. The peer
 	// sees it padded with zeros to the full field.
 	PrivateData []byte
+	// QP is a queue pair of the caller's own making, on the id's context, that
+	// stands for one of CreateQP: see ID.QPAttr. nil: the id's.
+	QP *ibv.QP
 	// ResponderResources is how many READs and atomics of the peer this end
 	// serves at once. 0: the smaller of the device's maximum and 16, and when
 	// accepting no more than the peer asks for. None: none.
@@ -42,6 +45,12 @@ const (
 	MaxConnectData = 56
 	MaxAcceptData  = 196
 	MaxRejectData  = 148
+)
+
+// The same for the request and the answers of the UDP port space.
+const (
+	MaxDatagramConnectData = 180
+	MaxDatagramReplyData   = 136
 )
 
 // maxIWARPData is what iWARP's messages leave beside the READ depths that go

@@ -17,6 +17,7 @@ func (id *ID) deliver(ev *cgo.Event) {
 	if id.closing {
 		return
 	}
+	id.notice(ev)
 	switch ev.Type {
 	case cgo.EventDisconnected:
 		id.noAnswerAwaited()
@@ -28,13 +29,15 @@ func (id *ID) deliver(ev *cgo.Event) {
 		id.lost(StateRemoved, ibv.ErrDeviceRemoved)
 	case cgo.EventAddrChange, cgo.EventTimewaitExit:
 		// The binding is looked at again before and after each step.
+	case cgo.EventMulticastJoin, cgo.EventMulticastError:
+		id.groups.deliver(ev)
 	case cgo.EventUnreachable, cgo.EventConnectError, cgo.EventRejected:
 		id.noAnswerAwaited()
 		if id.handOver(ev) {
 			return
 		}
 		switch id.state {
-		case StateRequested, StateConnecting, StateConnected:
+		case StateRequested, StateConnecting, StateResponded, StateConnected:
 			id.lost(StateDisconnected, ErrDisconnected)
 		}
 	default:
@@ -120,29 +123,42 @@ func (id *ID) await(ctx context.Context, phase string, limit time.Duration, star
 	if ctx.Err() != nil {
 		return cgo.Event{}, &unasked{id.timedOut(ctx, phase, began)}
 	}
-	pending := make(chan cgo.Event, 1)
-	id.mu.Lock()
-	if id.closing {
-		id.mu.Unlock()
-		return cgo.Event{}, ErrClosed
-	}
-	if id.overErr != nil {
-		err := id.overErr
-		id.mu.Unlock()
+	events, err := id.expect()
+	if err != nil {
 		return cgo.Event{}, err
 	}
-	id.pending = pending
-	id.mu.Unlock()
-	defer func() {
-		id.mu.Lock()
-		id.pending = nil
-		id.mu.Unlock()
-	}()
+	defer id.expectNone()
 
 	deadline, _ := ctx.Deadline()
 	if err := id.call(func(h cgo.ID) error { return start(h, time.Until(deadline)) }); err != nil {
 		return cgo.Event{}, err
 	}
+	return id.wait(ctx, events, phase, began)
+}
+
+// expect makes the place where the next event of a step goes.
+func (id *ID) expect() (chan cgo.Event, error) {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if id.closing {
+		return nil, ErrClosed
+	}
+	if id.overErr != nil {
+		return nil, id.overErr
+	}
+	id.pending = make(chan cgo.Event, 1)
+	return id.pending, nil
+}
+
+func (id *ID) expectNone() {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	id.pending = nil
+}
+
+// wait takes the event that comes to pending, also where the id ends or ctx does
+// at the same moment.
+func (id *ID) wait(ctx context.Context, pending chan cgo.Event, phase string, began time.Time) (cgo.Event, error) {
 	select {
 	case ev := <-pending:
 		return ev, nil
@@ -198,6 +214,9 @@ func eventError(ev *cgo.Event, want ...uint32) error {
 	case cgo.EventDeviceRemoval:
 		return ibv.ErrDeviceRemoved
 	case cgo.EventUnreachable:
+		if ev.Status > 0 { // the answer to a request for a service
+			return &RejectError{Status: int(ev.Status), Datagram: true, PrivateData: ev.PrivateData}
+		}
 		return fmt.Errorf("%w: %w", ErrUnreachable, statusError(ev))
 	}
 	return statusError(ev)

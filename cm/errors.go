@@ -52,44 +52,6 @@ var (
 // ErrClosed is what calls on a closed object return; it matches net.ErrClosed.
 var ErrClosed = ibv.ErrClosed
 
-// RejectError is the peer's refusal with its reason code and private data. It
-// matches ErrConnRefused, ErrRejected or ErrStale by its code.
-type RejectError struct {
-	// Status is the reason code of the CM's REJ message, or for iWARP an errno.
-	Status int
-	// PrivateData is the field as the wire has it: padded with zeros.
-	PrivateData []byte
-}
-
-// Reason codes of the CM's REJ message that have a sentinel of their own.
-const (
-	rejectNoListener = 8
-	rejectStale      = 10
-	rejectConsumer   = 28
-)
-
-func (e *RejectError) Error() string {
-	return fmt.Sprintf("rejected: %v (status %d)", e.sentinel(), e.Status)
-}
-
-// Unwrap gives the sentinel of the reason code, and iWARP's errno.
-func (e *RejectError) Unwrap() []error {
-	if e.Status < 0 {
-		return []error{e.sentinel(), syscall.Errno(-e.Status)}
-	}
-	return []error{e.sentinel()}
-}
-
-func (e *RejectError) sentinel() error {
-	switch e.Status {
-	case rejectNoListener, -int(syscall.ECONNREFUSED):
-		return ErrConnRefused
-	case rejectStale:
-		return ErrStale
-	}
-	return ErrRejected
-}
-
 // PrivateDataError is private data over what the message can carry.
 type PrivateDataError struct {
 	Got, Max int // bytes

@@ -1,8 +1,6 @@
 package cm
 
 import (
-	"errors"
-	"fmt"
 	"strconv"
 
 	"github.com/railbind/railbind/cgo"
@@ -50,12 +48,16 @@ func (t EventType) String() string {
 // PortSpace is the namespace of ports an id lives in.
 type PortSpace int
 
-// The port spaces of this package's ids. TCP is reliable connected, and the
-// zero value of a configuration means it. UDP is for datagrams: so far its ids
-// can be bound and resolved, under the same rule, and not connected.
+// The port spaces. TCP is reliable connected, and the zero value of a
+// configuration means it; UDP is for datagrams and multicast groups. IB is
+// reliable connected too, with service ids of its own; where the kernel wants
+// CAP_NET_BIND_SERVICE or InfiniBand for it, binding says so. IPoIB is datagrams
+// to the groups and peers of IP over InfiniBand, and of no use on other links.
 const (
-	PortSpaceTCP = PortSpace(cgo.PortSpaceTCP)
-	PortSpaceUDP = PortSpace(cgo.PortSpaceUDP)
+	PortSpaceTCP   = PortSpace(cgo.PortSpaceTCP)
+	PortSpaceUDP   = PortSpace(cgo.PortSpaceUDP)
+	PortSpaceIB    = PortSpace(cgo.PortSpaceIB)
+	PortSpaceIPoIB = PortSpace(cgo.PortSpaceIPoIB)
 )
 
 func (p PortSpace) String() string {
@@ -64,6 +66,10 @@ func (p PortSpace) String() string {
 		return "TCP"
 	case PortSpaceUDP:
 		return "UDP"
+	case PortSpaceIB:
+		return "IB"
+	case PortSpaceIPoIB:
+		return "IPoIB"
 	}
 	return "PortSpace(" + strconv.Itoa(int(p)) + ")"
 }
@@ -75,18 +81,19 @@ func (p PortSpace) orTCP() PortSpace {
 	return p
 }
 
-// needTCP is what the steps of a connection say to an id of another port space.
-func (p PortSpace) needTCP() error {
-	if p.orTCP() == PortSpaceTCP {
-		return nil
-	}
-	return fmt.Errorf("connections are made in the TCP port space, the id is of %v: %w", p, errors.ErrUnsupported)
-}
+// datagrams reports whether ids of the port space have UD queue pairs, and no
+// connection.
+func (p PortSpace) datagrams() bool { return p == PortSpaceUDP || p == PortSpaceIPoIB }
 
 // policy is the port space as the binding rule names it.
 func (p PortSpace) policy() policy.PortSpace {
-	if p == PortSpaceUDP {
+	switch p {
+	case PortSpaceUDP:
 		return policy.PortSpaceUDP
+	case PortSpaceIB:
+		return policy.PortSpaceIB
+	case PortSpaceIPoIB:
+		return policy.PortSpaceIPoIB
 	}
 	return policy.PortSpaceTCP
 }

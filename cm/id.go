@@ -66,6 +66,7 @@ type ID struct {
 	ch     *EventChannel
 	host   *host
 	cookie uint64
+	past   []place // on the channels that it has been on before
 
 	step sync.Mutex // held during a step
 
@@ -73,20 +74,25 @@ type ID struct {
 	h         cgo.ID
 	destroyed bool
 
-	mu       sync.Mutex
-	state    State
-	binding  Binding
-	decision Decision
-	info     cgo.IDInfo // as of the last event or bind
-	ctx      *ibv.Context
-	qp       *ibv.QP
-	fault    bool           // the QP is known to be in error
-	cause    error          // of Poisoned and Removed
-	landed   time.Time      // when the request behind a child came
-	pending  chan cgo.Event // where a waiting step gets its event
-	requests *requestQueue  // of a listener
-	request  *cgo.Event     // the CONNECT_REQUEST behind a child
-	peerData []byte         // of the answer that established the connection
+	mu        sync.Mutex
+	state     State
+	binding   Binding
+	decision  Decision
+	info      cgo.IDInfo // as of the last event or bind
+	ctx       *ibv.Context
+	qp        *ibv.QP
+	fault     bool           // the QP is known to be in error
+	cause     error          // of Poisoned and Removed
+	landed    time.Time      // when the request behind a child came
+	pending   chan cgo.Event // where a waiting step gets its event
+	requests  *requestQueue  // of a listener
+	request   *cgo.Event     // the CONNECT_REQUEST behind a child
+	peerData  []byte         // of the answer that established the connection
+	own       *ibv.QP        // the caller's queue pair that stands for qp, see ConnParam.QP
+	udPeer    *UDPeer        // of an id of datagrams, once it is known
+	answering *attempt       // between StartAccept and FinishAccept
+	groups    groups
+	notices   chan Notice
 
 	answered chan struct{} // closed when the peer has acknowledged the end, begun it, or never will
 	over     chan struct{} // closed when the connection is over, or the id
@@ -102,8 +108,10 @@ type ID struct {
 //
 // Implements: int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context, enum rdma_port_space ps)
 func NewID(cfg IDConfig) (*ID, error) {
-	if p := cfg.PortSpace.orTCP(); p != PortSpaceTCP && p != PortSpaceUDP {
-		return nil, fmt.Errorf("cm: new id: %v: use PortSpaceTCP or PortSpaceUDP: %w", p, errors.ErrUnsupported)
+	switch p := cfg.PortSpace.orTCP(); p {
+	case PortSpaceTCP, PortSpaceUDP, PortSpaceIB, PortSpaceIPoIB:
+	default:
+		return nil, fmt.Errorf("cm: new id: there is no %v: %w", p, errors.ErrUnsupported)
 	}
 	ch, err := channelOrDefault(cfg.Channel)
 	if err != nil {
@@ -141,6 +149,7 @@ func newID(ch *EventChannel, h *host, cfg IDConfig) *ID {
 		over:     make(chan struct{}),
 		answered: make(chan struct{}),
 		closed:   make(chan struct{}),
+		notices:  make(chan Notice, maxNotices),
 	}
 }
 
@@ -172,11 +181,15 @@ func (id *ID) Close() error {
 	id.acks.Wait()
 	// The kernel's id goes first and the QP after it: then no event can be in
 	// the middle of moving the QP when it is destroyed.
+	id.leaveAll()
 	id.calls.Lock()
 	err := id.h.Destroy()
 	id.destroyed = true
 	id.calls.Unlock()
 	id.ch.unregister(id.cookie)
+	for _, p := range id.past {
+		p.vacate()
+	}
 	err = errors.Join(err, qp.Close())
 	if ctx != nil {
 		ctx.Drop()

@@ -24,9 +24,6 @@ func (id *ID) Listen(backlog int) error {
 		return err
 	}
 	defer id.step.Unlock()
-	if err := id.cfg.PortSpace.needTCP(); err != nil {
-		return id.fail(op, err)
-	}
 	if backlog <= 0 {
 		backlog = DefaultBacklog
 	}

@@ -8,8 +8,9 @@ import (
 )
 
 // CreateQP makes the id's queue pair on the id's device, in a PD and with CQs
-// of that device; librdmacm moves it through its states. The id's Close closes
-// it; so may the caller, before, which ends the connection.
+// of that device; librdmacm moves it through its states, and a UD queue pair, the
+// only type of an id of datagrams, is ready at once. The id's Close closes it; so
+// may the caller, before, which ends the connection.
 //
 // Errors: ErrState, ibv.ErrForeignContext where pd belongs to another device or
 // to another opening of the same one (take it from id.Context()).
@@ -23,12 +24,16 @@ func (id *ID) CreateQP(pd *ibv.PD, cfg ibv.QPConfig) (*ibv.QP, error) {
 	defer id.step.Unlock()
 	ctx := id.Context()
 	switch {
-	case id.cfg.PortSpace.needTCP() != nil:
-		return nil, id.fail(op, id.cfg.PortSpace.needTCP())
+	case id.cfg.PortSpace.datagrams() && cfg.Type != 0 && cfg.Type != ibv.UD:
+		return nil, id.fail(op, fmt.Errorf("%w: ids of the port space %v have UD queue pairs, not %v", ibv.ErrInvalid, id.cfg.PortSpace, cfg.Type))
 	case id.QP() != nil:
 		return nil, id.fail(op, fmt.Errorf("%w: the id has a queue pair already", ErrState))
 	case pd == nil:
 		return nil, id.fail(op, fmt.Errorf("no protection domain given: %w", ErrClosed))
+	}
+	state := ibv.QPInit
+	if id.cfg.PortSpace.datagrams() { // whose QP librdmacm makes ready at once
+		cfg.Type, state = ibv.UD, ibv.QPRTS
 	}
 	var raw cgo.QP
 	qp, err := ibv.NewQP(ctx, pd, cfg, func(pd cgo.PD, attr *cgo.QPInitAttr) (cgo.QP, error) {
@@ -41,7 +46,7 @@ func (id *ID) CreateQP(pd *ibv.PD, cfg ibv.QPConfig) (*ibv.QP, error) {
 	if err != nil {
 		return nil, id.fail(op, id.explainNoQP(err))
 	}
-	qp.Track(ibv.QPInit, 0, 0)
+	qp.Track(state, 0, 0)
 	id.mu.Lock()
 	closing := id.closing
 	if !closing {
@@ -68,6 +73,7 @@ func (id *ID) explainNoQP(err error) error {
 // inside librdmacm moving this very QP, so both are kept out; afterwards nobody
 // else knows the QP.
 func (id *ID) destroyQP(raw cgo.QP) error {
+	id.leaveAll()
 	id.calls.Lock()
 	defer id.calls.Unlock()
 	if id.destroyed {
@@ -79,7 +85,7 @@ func (id *ID) destroyQP(raw cgo.QP) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	id.qp = nil
-	if id.state == StateConnected {
+	if id.state == StateConnected && !id.cfg.PortSpace.datagrams() {
 		id.hangUp() // a connection without its QP is none, for the peer too
 	}
 	return nil

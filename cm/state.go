@@ -17,6 +17,7 @@ const (
 	StateAddrResolved
 	StateRouteResolved
 	StateConnecting
+	StateResponded // the peer has answered a Connect with a QP of the caller's own: Establish is next
 	StateConnected
 	StateDisconnected
 	StateRemoved
@@ -26,7 +27,7 @@ const (
 
 var stateNames = [...]string{
 	"Idle", "BoundWildcard", "BoundDevice", "Listening", "Requested", "Resolving",
-	"AddrResolved", "RouteResolved", "Connecting", "Connected", "Disconnected",
+	"AddrResolved", "RouteResolved", "Connecting", "Responded", "Connected", "Disconnected",
 	"Removed", "Poisoned", "Destroyed",
 }
 
