@@ -141,6 +141,7 @@ func TestExclusiveProcess(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, devs)
 		_, err = ibv.Open("rxe0")
-		require.ErrorIs(t, err, ibv.ErrNoDevice)
+		require.ErrorIs(t, err, ibv.ErrDeviceNotAccessible)
+		require.ErrorContains(t, err, "exclusive")
 	})
 }

@@ -19,19 +19,23 @@ func inNetns(t *testing.T, name string, f func()) {
 	t.Helper()
 	done := make(chan error, 1)
 	go func() {
+		var err error
+		defer func() { done <- err }() // also where f ends the test
 		// (The thread is not unlocked: Go ends it, namespace and all.)
 		runtime.LockOSThread()
-		ns, err := os.Open("/run/netns/" + name)
-		if err == nil {
+		var ns *os.File
+		if ns, err = os.Open("/run/netns/" + name); err == nil {
 			defer ns.Close()
 			err = unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET)
 		}
 		if err == nil {
 			f()
 		}
-		done <- err
 	}()
 	require.NoError(t, <-done)
+	if t.Failed() {
+		t.FailNow()
+	}
 }
 
 func idIn(t *testing.T, ns string, cfg IDConfig) (id *ID) {

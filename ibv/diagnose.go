@@ -90,7 +90,7 @@ func diagnose(name, char string, listed bool) error {
 			Hint: fmt.Sprintf("character device missing; in a container: --device=%s --device=%s", path, filepath.Join(devDir, "rdma_cm"))}
 	case errors.Is(err, syscall.EPERM):
 		return &Error{Op: op, Object: name, Kind: ErrDeviceNotAccessible, Err: err,
-			Hint: "a device rule of the container's cgroup, or a file that is no such device: --device=" + path}
+			Hint: "a device rule of the container's cgroup, a device of another network namespace where RDMA's are exclusive (rdma system show), or a file that is no such device: --device=" + path}
 	case err != nil:
 		return &Error{Op: op, Object: name, Kind: ErrDeviceNotAccessible, Err: err, Hint: "is it yours to read and write?"}
 	}
