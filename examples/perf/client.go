@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/railbind/railbind/cm"
+	"github.com/railbind/railbind/examples/internal/peer"
 )
 
 // client is the end that measures.
@@ -41,7 +42,7 @@ func (c *client) dialer(token uint64) *cm.Dialer {
 }
 
 func (c *client) session(ctx context.Context) (err error) {
-	err = withLimit(ctx, c.timeout, func(ctx context.Context) error {
+	err = peer.WithLimit(ctx, c.timeout, func(ctx context.Context) error {
 		d := c.dialer(0)
 		d.Queues = control
 		c.c, err = d.Dial(ctx, net.JoinHostPort(c.host, strconv.Itoa(int(c.port))))
@@ -114,7 +115,7 @@ func (c *client) messages(ctx context.Context) (err error) {
 // connect adds a connection to those that are measured, on the device of the
 // one for control.
 func (c *client) connect(ctx context.Context, l *link) error {
-	return withLimit(ctx, c.timeout, func(ctx context.Context) error {
+	return peer.WithLimit(ctx, c.timeout, func(ctx context.Context) error {
 		d := c.dialer(c.token)
 		d.Resources = l.resources
 		conn, err := d.DialAddr(ctx, c.c.RemoteAddr())

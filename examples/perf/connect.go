@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/railbind/railbind/cm"
+	"github.com/railbind/railbind/examples/internal/peer"
 	"github.com/railbind/railbind/ibv"
 )
 
@@ -179,7 +180,7 @@ func (c *client) checkConnections(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	for i := range rounds {
-		err := withLimit(ctx, c.timeout, func(ctx context.Context) error { return c.echo(ctx, size, uint64(i)) })
+		err := peer.WithLimit(ctx, c.timeout, func(ctx context.Context) error { return c.echo(ctx, size, uint64(i)) })
 		if err != nil {
 			return i, err
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/railbind/railbind/examples/internal/guest"
+	"github.com/railbind/railbind/examples/internal/peer"
 	"github.com/railbind/railbind/ibv"
 )
 
@@ -92,7 +93,7 @@ func TestPairMeasures(t *testing.T) {
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			code, r := measureWith(t, ctx, c.args+" -json -I 10.1.0.1 10.1.0.1")
-			require.Equal(t, statusOK, code, r.Message)
+			require.Equal(t, peer.OK, code, r.Message)
 			require.Equal(t, "rxe0", r.Device)
 			require.Equal(t, "pin", r.Policy.String())
 			require.Len(t, r.Results, c.sizes)
@@ -112,18 +113,18 @@ func TestPairMeasures(t *testing.T) {
 	}
 	t.Run("duration", func(t *testing.T) {
 		code, r := measureWith(t, ctx, "send-bw -s 64 -duration 200ms -json 10.1.0.1")
-		require.Equal(t, statusOK, code, r.Message)
+		require.Equal(t, peer.OK, code, r.Message)
 		require.Positive(t, r.Results[0].Messages)
 		require.GreaterOrEqual(t, r.Results[0].Seconds, .2)
 	})
 	t.Run("connect", func(t *testing.T) {
 		code, r := measureWith(t, ctx, "connect -n 10 -d 2 -json 10.1.0.1")
-		require.Equal(t, statusOK, code, r.Message)
+		require.Equal(t, peer.OK, code, r.Message)
 		require.Equal(t, 10, r.Results[0].Messages)
 		require.Len(t, r.Results[0].Steps, len(stepNames))
 	})
 	cancel()
-	require.Equal(t, statusOK, <-status, errs)
+	require.Equal(t, peer.OK, <-status, errs)
 	requireNothingLeft(t)
 }
 
@@ -134,9 +135,9 @@ func TestPairWrongTest(t *testing.T) {
 	defer cancel()
 	status, _ := startServer(t, ctx, "send-lat -I 10.1.0.1")
 	code, r := measureWith(t, ctx, "read-lat -json 10.1.0.1")
-	require.Equal(t, statusFailed, code)
+	require.Equal(t, peer.Failed, code)
 	require.Contains(t, r.Message, "this server is for send-lat, not read-lat")
-	require.Equal(t, statusFailed, <-status)
+	require.Equal(t, peer.Failed, <-status)
 	requireNothingLeft(t)
 }
 
@@ -154,7 +155,7 @@ func TestPairInterrupted(t *testing.T) {
 			go func() { done <- run(mine, strings.Fields(test+" -duration 1h 10.1.0.1"), out, out) }()
 			<-out.seen
 			interrupt()
-			require.Equal(t, statusInterrupted, <-done, out)
+			require.Equal(t, peer.Interrupted, <-done, out)
 			<-status
 			require.NotContains(t, errs.String(), "panic")
 			requireNothingLeft(t)
@@ -165,7 +166,7 @@ func TestPairInterrupted(t *testing.T) {
 func TestPairRefused(t *testing.T) {
 	guest.NeedTopo(t, "pair")
 	code, r := measureWith(t, t.Context(), "send-lat -json -I 10.1.0.1 127.0.0.1")
-	require.Equal(t, statusRefused, code)
+	require.Equal(t, peer.Refused, code)
 	require.NotEmpty(t, r.Errno, fmt.Sprint(r))
 }
 

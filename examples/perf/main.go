@@ -9,19 +9,8 @@ import (
 	"errors"
 	"io"
 
-	"github.com/railbind/railbind/cm"
+	"github.com/railbind/railbind/examples/internal/peer"
 	"github.com/railbind/railbind/examples/internal/program"
-	"github.com/railbind/railbind/ibv"
-)
-
-// Exit statuses.
-const (
-	statusOK          = program.OK
-	statusFailed      = 1
-	statusMisuse      = program.Misuse
-	statusNoRDMA      = 3
-	statusRefused     = 4
-	statusInterrupted = 130
 )
 
 func main() { program.Main(run) }
@@ -40,21 +29,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return status(ctx, o, err)
 }
 
-// status tells apart what a script may want to tell apart.
+// status is the exit status of a whole run.
 func status(ctx context.Context, o options, err error) int {
-	var rule *cm.PolicyError
 	switch {
 	case err == nil:
-		return statusOK
+		return peer.OK
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		if o.server() && o.persistent {
-			return statusOK // there was no other end
+			return peer.OK // there was no other end
 		}
-		return statusInterrupted
-	case errors.Is(err, ibv.ErrNoRDMA), errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, errRefused):
-		return statusNoRDMA
-	case errors.As(err, &rule) && !errors.Is(err, cm.ErrLookup):
-		return statusRefused
+		return peer.Interrupted
 	}
-	return statusFailed
+	return peer.Status(err)
 }

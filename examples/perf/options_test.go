@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/railbind/railbind/examples/internal/peer"
 )
 
 func TestParse(t *testing.T) {
@@ -86,7 +88,7 @@ func TestPlanOfClient(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	var out, errs strings.Builder
-	require.Equal(t, statusOK, run(context.Background(), []string{"--help"}, &out, &errs))
+	require.Equal(t, peer.OK, run(context.Background(), []string{"--help"}, &out, &errs))
 	require.True(t, strings.HasPrefix(out.String(), "usage: rb-perf"))
-	require.Equal(t, statusMisuse, run(context.Background(), []string{"nonsense"}, &out, &errs))
+	require.Equal(t, peer.Misuse, run(context.Background(), []string{"nonsense"}, &out, &errs))
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/railbind/railbind/cm"
 	"github.com/railbind/railbind/cm/policy"
+	"github.com/railbind/railbind/examples/internal/peer"
 )
 
 // report is what the client found.
@@ -83,14 +84,7 @@ func (o *output) say(format string, args ...any) {
 	fmt.Fprintf(o.err, "rb-perf: "+format+"\n", args...)
 }
 
-func (o *output) listening(l *cm.Listener) {
-	b := l.Binding()
-	if b.Device == "" {
-		o.say("listening on %v, all devices", l.Addr())
-		return
-	}
-	o.say("listening on %v, %s (%s)", l.Addr(), b.Device, b.Netdev)
-}
+func (o *output) listening(l *cm.Listener) { o.say("%s", peer.Listening(l)) }
 
 func (o *output) established(c *cm.Conn) {
 	b := c.Binding()

@@ -9,8 +9,7 @@ import (
 	"net/netip"
 
 	"github.com/railbind/railbind/cm"
-	"github.com/railbind/railbind/cm/policy"
-	"github.com/railbind/railbind/ibv"
+	"github.com/railbind/railbind/examples/internal/peer"
 )
 
 // serve listens and takes part in the measurements of one client, or of one after
@@ -47,15 +46,8 @@ func listen(o options) (*cm.Listener, error) {
 		a = netip.IPv4Unspecified()
 	}
 	if o.device != "" {
-		h, err := cm.OpenHost()
-		if err != nil {
-			return nil, err
-		}
-		defer h.Close()
-		if ports, err := h.RDMAPorts(); err == nil && len(ports) == 0 {
-			return nil, fmt.Errorf("%w: there is no RDMA device (rdma link)", ibv.ErrNoRDMA)
-		}
-		if a, err = policy.PickLocal(h, o.device, a); err != nil {
+		var err error
+		if a, err = peer.AddressOf(o.device, a); err != nil {
 			return nil, err
 		}
 	}
@@ -79,7 +71,7 @@ type player interface {
 }
 
 func (s *server) session(ctx context.Context, req *cm.Request) (err error) {
-	err = withLimit(ctx, s.timeout, func(ctx context.Context) error {
+	err = peer.WithLimit(ctx, s.timeout, func(ctx context.Context) error {
 		s.c, err = req.Accept(ctx, cm.AcceptConfig{Queues: control})
 		return err
 	})
@@ -161,7 +153,7 @@ func (s *server) follow(p plan) (answer, error) {
 // connections takes those that are to be measured.
 func (s *server) connections(ctx context.Context) error {
 	for range s.QPs {
-		err := withLimit(ctx, s.timeout, func(ctx context.Context) error {
+		err := peer.WithLimit(ctx, s.timeout, func(ctx context.Context) error {
 			req, err := s.next(ctx)
 			if err != nil {
 				return err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/railbind/railbind/cm"
+	"github.com/railbind/railbind/examples/internal/peer"
 )
 
 // A session is a connection for control, on which the client asks and the server
@@ -100,7 +101,7 @@ func receive(ctx context.Context, c *cm.Conn, v any) error {
 
 // ask is one question and its answer, within the time limit.
 func ask(ctx context.Context, c *cm.Conn, limit time.Duration, q question) (a answer, err error) {
-	err = withLimit(ctx, limit, func(ctx context.Context) error {
+	err = peer.WithLimit(ctx, limit, func(ctx context.Context) error {
 		if err := send(ctx, c, q); err != nil {
 			return err
 		}
@@ -110,16 +111,4 @@ func ask(ctx context.Context, c *cm.Conn, limit time.Duration, q question) (a an
 		err = fmt.Errorf("%w: %s", errRefused, a.Error)
 	}
 	return a, err
-}
-
-// withLimit runs one wait under a limit of its own. Whose time is up is said in
-// the error.
-func withLimit(ctx context.Context, d time.Duration, f func(context.Context) error) error {
-	limit, cancel := context.WithTimeout(ctx, d)
-	defer cancel()
-	err := f(limit)
-	if err != nil && limit.Err() != nil && ctx.Err() == nil {
-		return fmt.Errorf("no answer within %v (-timeout): %w", d, err)
-	}
-	return err
 }

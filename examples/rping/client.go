@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/railbind/railbind/cm"
+	"github.com/railbind/railbind/examples/internal/peer"
 	"github.com/railbind/railbind/ibv"
 )
 
@@ -52,7 +53,7 @@ func pings(ctx context.Context, c *cm.Conn, o options, r *result, out *output) (
 		return err
 	}
 	for n := 0; o.count == 0 || n < o.count; n++ {
-		if err := withLimit(ctx, o.timeout, func(ctx context.Context) error { return p.round(ctx, n) }); err != nil {
+		if err := peer.WithLimit(ctx, o.timeout, func(ctx context.Context) error { return p.round(ctx, n) }); err != nil {
 			return round(n, err)
 		}
 		r.round(o.size)

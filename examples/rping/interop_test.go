@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/railbind/railbind/examples/internal/guest"
+	"github.com/railbind/railbind/examples/internal/peer"
 )
 
 // In the topology `pair` a device talks to itself: rxe0 has 10.1.0.1 and
@@ -62,7 +63,7 @@ func TestPairClientWithC(t *testing.T) {
 		t.Run(fmt.Sprintf("%s/%d bytes", c.addr, c.size), func(t *testing.T) {
 			srv, at := cServer(t, c.addr, "-v -S 65535")
 			cl := ours(t, fmt.Sprintf("-cvVC%d -a %s -I %s -p %d -S %d", c.count, c.addr, c.addr, at.Port(), c.size))
-			cl.wantStatus(statusOK)
+			cl.wantStatus(peer.OK)
 			lines := pingLines("ping data: ", c.count, c.size)
 			require.True(t, strings.HasPrefix(cl.out.String(), lines))
 			require.Contains(t, cl.out.String()[len(lines):], fmt.Sprintf("client: %d of %d rounds, %d bytes verified, ", c.count, c.count, c.count*c.size))
@@ -81,7 +82,7 @@ func TestPairServerWithC(t *testing.T) {
 			cl := theirs(t, fmt.Sprintf("-c -v -V -C %d -a %s -I %s -p %d -S %d", c.count, c.addr, c.addr, at.Port(), c.size))
 			cl.wantStatus(0)
 			require.Equal(t, pingLines("ping data: ", c.count, c.size), cl.out.String())
-			srv.wantStatus(statusOK)
+			srv.wantStatus(peer.OK)
 			lines := pingLines("server ping data: ", c.count, c.size)
 			require.True(t, strings.HasPrefix(srv.out.String(), lines))
 			require.Contains(t, srv.out.String()[len(lines):], fmt.Sprintf("server: %d rounds, %d bytes verified, ", c.count, c.count*c.size))
@@ -102,8 +103,8 @@ func TestPairWithItself(t *testing.T) {
 		t.Run(fmt.Sprintf("%s/%d bytes", c.addr, c.size), func(t *testing.T) {
 			srv, at := server(t, c.addr, "-json")
 			cl := ours(t, fmt.Sprintf("-c -json -C %d -a %s -p %d -S %d", c.count, c.addr, at.Port(), c.size))
-			cl.wantStatus(statusOK)
-			srv.wantStatus(statusOK)
+			cl.wantStatus(peer.OK)
+			srv.wantStatus(peer.OK)
 			for _, r := range []result{oneLine(t, cl.out.String()), oneLine(t, srv.out.String())} {
 				require.True(t, r.Connected)
 				require.Equal(t, c.device, r.Device)
@@ -127,11 +128,11 @@ func TestPairDevice(t *testing.T) {
 		_, port, _ := strings.Cut(srv.err.String(), "10.2.0.1:")
 		port, _, _ = strings.Cut(port, ",")
 		cl := ours(t, "-c -json -C 2 -a 10.2.0.1 -device "+device+" -p "+port)
-		cl.wantStatus(statusOK)
+		cl.wantStatus(peer.OK)
 		r := oneLine(t, cl.out.String())
 		require.Equal(t, "rxe1", r.Device)
 		require.True(t, strings.HasPrefix(r.Local, "10.2.0.1:"), r.Local)
-		srv.wantStatus(statusOK)
+		srv.wantStatus(peer.OK)
 	}
 }
 
@@ -157,7 +158,7 @@ func TestPairPersistent(t *testing.T) {
 		require.Empty(t, r.Message)
 	}
 	srv.signal(syscall.SIGINT)
-	srv.wantStatus(statusOK)
+	srv.wantStatus(peer.OK)
 }
 
 func TestPairInterrupt(t *testing.T) {
@@ -165,7 +166,7 @@ func TestPairInterrupt(t *testing.T) {
 	for _, c := range []struct {
 		count, want int
 		signal      syscall.Signal
-	}{{0, statusOK, syscall.SIGINT}, {1 << 30, statusInterrupted, syscall.SIGINT}, {0, statusOK, syscall.SIGTERM}} {
+	}{{0, peer.OK, syscall.SIGINT}, {1 << 30, peer.Interrupted, syscall.SIGINT}, {0, peer.OK, syscall.SIGTERM}} {
 		srv, at := server(t, "10.1.0.1", "-json")
 		cl := ours(t, fmt.Sprintf("-c -C %d -a 10.1.0.1 -p %d", c.count, at.Port()))
 		cl.says("established: ")
@@ -180,7 +181,7 @@ func TestPairInterrupt(t *testing.T) {
 	}
 	srv, _ := server(t, "10.1.0.1", "")
 	srv.signal(syscall.SIGINT)
-	srv.wantStatus(statusInterrupted)
+	srv.wantStatus(peer.Interrupted)
 }
 
 // A peer that is killed ends the other side, within moments and with a reason.
@@ -198,7 +199,7 @@ func TestPairKilledPeer(t *testing.T) {
 			cl := ours(t, fmt.Sprintf("-c -json -a 10.1.0.1 -p %d", at.Port()))
 			cl.says(" rounds")
 			srv.signal(syscall.SIGKILL)
-			cl.wantStatus(statusFailed)
+			cl.wantStatus(peer.Failed)
 			r := oneLine(t, cl.out.String())
 			require.Positive(t, r.Rounds)
 			require.Equal(t, "ECONNRESET", r.Errno, r.Message)
@@ -214,7 +215,7 @@ func TestPairKilledPeer(t *testing.T) {
 		}
 		require.Eventually(t, func() bool { return strings.Count(srv.out.String(), "\n") == 2 }, patience, 5*time.Millisecond)
 		// And the server lives on.
-		ours(t, fmt.Sprintf("-c -C 5 -a 10.1.0.1 -p %d", at.Port())).wantStatus(statusOK)
+		ours(t, fmt.Sprintf("-c -C 5 -a 10.1.0.1 -p %d", at.Port())).wantStatus(peer.OK)
 	})
 }
 
@@ -225,7 +226,7 @@ func TestPairStoppedPeer(t *testing.T) {
 	cl := ours(t, fmt.Sprintf("-c -json -timeout 5s -a 10.1.0.1 -p %d", at.Port()))
 	cl.says(" rounds")
 	srv.signal(syscall.SIGSTOP)
-	cl.wantStatus(statusFailed)
+	cl.wantStatus(peer.Failed)
 	r := oneLine(t, cl.out.String())
 	require.Positive(t, r.Rounds)
 	require.Contains(t, r.Message, "no answer within 5s")
@@ -240,19 +241,19 @@ func TestPairRefusals(t *testing.T) {
 		status       int
 		error, errno string
 	}{
-		{"-I 10.1.0.1 -a 10.2.0.1", statusRefused, "ErrRouteMismatch", "EHOSTUNREACH"},
-		{"-I fd01::1 -a fd02::2", statusRefused, "ErrRouteMismatch", "EHOSTUNREACH"},
-		{"-I 10.1.0.1 -policy route -a 10.2.0.2", statusRefused, "ErrRouteMismatch", "EHOSTUNREACH"},
-		{"-I 10.1.0.1 -a 127.0.0.1", statusRefused, "ErrLoopbackDst", "EADDRNOTAVAIL"},
-		{"-I 10.3.0.1 -a 10.3.0.2", statusRefused, "ErrNotRDMA", "ENODEV"},
-		{"-I 10.99.0.1 -a 10.1.0.2", statusRefused, "ErrNotLocal", "EADDRNOTAVAIL"},
-		{"-I 10.1.0.1 -a fd01::1", statusRefused, "ErrFamilyMismatch", "EAFNOSUPPORT"},
-		{"-I 10.1.0.1 -policy follow -a 10.1.0.2", statusRefused, "ErrSourceConflict", "EINVAL"},
-		{"-policy pin -a 10.1.0.2", statusRefused, "ErrNotBound", "EINVAL"},
-		{"-device c0 -a 10.3.0.2", statusRefused, "ErrNotRDMA", "ENODEV"},
-		{"-device nosuch -a 10.1.0.2", statusRefused, "ErrNotRDMA", "ENODEV"},
-		{"-I 10.1.0.1 -a 10.1.0.1 -p 9", statusFailed, "", "ECONNREFUSED"},
-		{"-I 10.1.0.1 -a 10.1.0.77 -timeout 500ms", statusFailed, "", "ETIMEDOUT"},
+		{"-I 10.1.0.1 -a 10.2.0.1", peer.Refused, "ErrRouteMismatch", "EHOSTUNREACH"},
+		{"-I fd01::1 -a fd02::2", peer.Refused, "ErrRouteMismatch", "EHOSTUNREACH"},
+		{"-I 10.1.0.1 -policy route -a 10.2.0.2", peer.Refused, "ErrRouteMismatch", "EHOSTUNREACH"},
+		{"-I 10.1.0.1 -a 127.0.0.1", peer.Refused, "ErrLoopbackDst", "EADDRNOTAVAIL"},
+		{"-I 10.3.0.1 -a 10.3.0.2", peer.Refused, "ErrNotRDMA", "ENODEV"},
+		{"-I 10.99.0.1 -a 10.1.0.2", peer.Refused, "ErrNotLocal", "EADDRNOTAVAIL"},
+		{"-I 10.1.0.1 -a fd01::1", peer.Refused, "ErrFamilyMismatch", "EAFNOSUPPORT"},
+		{"-I 10.1.0.1 -policy follow -a 10.1.0.2", peer.Refused, "ErrSourceConflict", "EINVAL"},
+		{"-policy pin -a 10.1.0.2", peer.Refused, "ErrNotBound", "EINVAL"},
+		{"-device c0 -a 10.3.0.2", peer.Refused, "ErrNotRDMA", "ENODEV"},
+		{"-device nosuch -a 10.1.0.2", peer.Refused, "ErrNotRDMA", "ENODEV"},
+		{"-I 10.1.0.1 -a 10.1.0.1 -p 9", peer.Failed, "", "ECONNREFUSED"},
+		{"-I 10.1.0.1 -a 10.1.0.77 -timeout 500ms", peer.Failed, "", "ETIMEDOUT"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			p := ours(t, "-c -json -C 1 "+c.args)
@@ -268,7 +269,7 @@ func TestPairRefusals(t *testing.T) {
 		"-s -a 10.3.0.1": "ErrNotRDMA", "-s -a 10.99.0.1": "ErrNotLocal", "-s -device c0": "ErrNotRDMA", "-s -a fe80::1": "ErrScope",
 	} {
 		p := ours(t, args+" -json")
-		p.wantStatus(statusRefused)
+		p.wantStatus(peer.Refused)
 		require.Equal(t, want, oneLine(t, p.out.String()).Error)
 	}
 }

@@ -8,19 +8,8 @@ import (
 	"errors"
 	"io"
 
-	"github.com/railbind/railbind/cm"
+	"github.com/railbind/railbind/examples/internal/peer"
 	"github.com/railbind/railbind/examples/internal/program"
-	"github.com/railbind/railbind/ibv"
-)
-
-// Exit statuses.
-const (
-	statusOK          = program.OK
-	statusFailed      = 1
-	statusMisuse      = program.Misuse
-	statusNoRDMA      = 3
-	statusRefused     = 4
-	statusInterrupted = 130
 )
 
 func main() { program.Main(run) }
@@ -43,24 +32,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func (r *result) status(ctx context.Context, o options) int {
 	switch {
 	case r.err == nil:
-		return statusOK
+		return peer.OK
 	case ctx.Err() != nil && errors.Is(r.err, context.Canceled):
 		if o.persistent || !o.server && o.count == 0 {
-			return statusOK // there was no other end
+			return peer.OK // there was no other end
 		}
-		return statusInterrupted
+		return peer.Interrupted
 	}
-	return failure(r.err)
-}
-
-// failure tells apart what a script may want to tell apart.
-func failure(err error) int {
-	var rule *cm.PolicyError
-	switch {
-	case errors.Is(err, ibv.ErrNoRDMA), errors.Is(err, errors.ErrUnsupported):
-		return statusNoRDMA
-	case errors.As(err, &rule) && !errors.Is(err, cm.ErrLookup):
-		return statusRefused
-	}
-	return statusFailed
+	return peer.Status(r.err)
 }

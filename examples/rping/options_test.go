@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/railbind/railbind/cm"
+	"github.com/railbind/railbind/examples/internal/peer"
 )
 
 func TestOptions(t *testing.T) {
@@ -55,7 +56,7 @@ func TestMisuse(t *testing.T) {
 	} {
 		t.Run(args, func(t *testing.T) {
 			var out, errs strings.Builder
-			require.Equal(t, statusMisuse, run(t.Context(), strings.Fields(args), &out, &errs))
+			require.Equal(t, peer.Misuse, run(t.Context(), strings.Fields(args), &out, &errs))
 			require.Empty(t, out.String())
 			require.Contains(t, errs.String(), "rb-rping: ")
 			require.Contains(t, errs.String(), "rb-rping -h")
@@ -66,7 +67,7 @@ func TestMisuse(t *testing.T) {
 func TestHelp(t *testing.T) {
 	for _, flag := range []string{"-h", "-help", "--help"} {
 		var out, errs strings.Builder
-		require.Equal(t, statusOK, run(t.Context(), []string{flag}, &out, &errs))
+		require.Equal(t, peer.OK, run(t.Context(), []string{flag}, &out, &errs))
 		require.Equal(t, usage, out.String())
 		require.Empty(t, errs.String())
 	}

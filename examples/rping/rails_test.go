@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/railbind/railbind/examples/internal/guest"
+	"github.com/railbind/railbind/examples/internal/peer"
 )
 
 // In the topology `rails` this is host 1; host 2 runs rb-rping -s -P on port
@@ -31,7 +32,7 @@ func TestRailsBothWays(t *testing.T) {
 			for _, port := range []int{oursPort, theirsPort} {
 				before := packets(t)
 				cl := ours(t, fmt.Sprintf("-c -json -C 20 -S 5000 -I %s -a %s -p %d", r.local, r.peer, port))
-				cl.wantStatus(statusOK)
+				cl.wantStatus(peer.OK)
 				got := oneLine(t, cl.out.String())
 				require.Equal(t, 20, got.Rounds)
 				require.Equal(t, r.device, got.Device)
@@ -50,7 +51,7 @@ func TestRailsBothWays(t *testing.T) {
 func TestRailsDevice(t *testing.T) {
 	guest.NeedTopo(t, "rails")
 	cl := ours(t, fmt.Sprintf("-c -json -C 1 -device rxe1 -a 10.10.1.2 -p %d", oursPort))
-	cl.wantStatus(statusOK)
+	cl.wantStatus(peer.OK)
 	require.True(t, strings.HasPrefix(oneLine(t, cl.out.String()).Local, "10.10.1.1:"))
 }
 
@@ -68,7 +69,7 @@ func TestRailsOverride(t *testing.T) {
 	t.Run("unbound", func(t *testing.T) {
 		before := packets(t)
 		cl := ours(t, to+"-timeout 2s")
-		cl.wantStatus(statusFailed)
+		cl.wantStatus(peer.Failed)
 		r := oneLine(t, cl.out.String())
 		require.Equal(t, "rxe0", r.Device)
 		require.Equal(t, "ETIMEDOUT", r.Errno)
@@ -80,7 +81,7 @@ func TestRailsOverride(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, port %d", args, port), func(t *testing.T) {
 				before := packets(t)
 				cl := ours(t, fmt.Sprintf("%s %s -p %d", to, args, port))
-				cl.wantStatus(statusOK)
+				cl.wantStatus(peer.OK)
 				r := oneLine(t, cl.out.String())
 				require.Equal(t, "rxe1", r.Device)
 				require.Equal(t, "rail1", r.Netdev)
@@ -93,7 +94,7 @@ func TestRailsOverride(t *testing.T) {
 	t.Run("route required", func(t *testing.T) {
 		before := packets(t)
 		cl := ours(t, to+"-I 10.10.1.1 -policy route")
-		cl.wantStatus(statusRefused)
+		cl.wantStatus(peer.Refused)
 		r := oneLine(t, cl.out.String())
 		require.Equal(t, "ErrRouteMismatch", r.Error)
 		require.Equal(t, "EHOSTUNREACH", r.Errno)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/railbind/railbind/cm"
 	"github.com/railbind/railbind/cm/policy"
+	"github.com/railbind/railbind/examples/internal/peer"
 )
 
 // result is what became of one connection, or of the attempt at it.
@@ -121,14 +122,7 @@ func (o *output) debug(format string, args ...any) {
 	}
 }
 
-func (o *output) listening(l *cm.Listener) {
-	b := l.Binding()
-	if b.Device == "" {
-		o.say("listening on %v, all devices", l.Addr())
-		return
-	}
-	o.say("listening on %v, %s (%s)", l.Addr(), b.Device, b.Netdev)
-}
+func (o *output) listening(l *cm.Listener) { o.say("%s", peer.Listening(l)) }
 
 func (o *output) established(r *result) { o.say("established: %s", r.where()) }
 
@@ -187,15 +181,3 @@ func (o *output) result(r *result) {
 
 // round says in which round an error came.
 func round(n int, err error) error { return fmt.Errorf("round %d: %w", n, err) }
-
-// withLimit runs one wait under a limit of its own. Whose time is up is said in
-// the error.
-func withLimit(ctx context.Context, d time.Duration, f func(context.Context) error) error {
-	limit, cancel := context.WithTimeout(ctx, d)
-	defer cancel()
-	err := f(limit)
-	if err != nil && limit.Err() != nil && ctx.Err() == nil {
-		return fmt.Errorf("no answer within %v (-timeout): %w", d, err)
-	}
-	return err
-}

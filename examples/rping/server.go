@@ -10,6 +10,7 @@ import (
 
 	"github.com/railbind/railbind/cm"
 	"github.com/railbind/railbind/cm/policy"
+	"github.com/railbind/railbind/examples/internal/peer"
 	"github.com/railbind/railbind/ibv"
 )
 
@@ -42,25 +43,12 @@ func serve(ctx context.Context, o options, out *output) int {
 func listen(o options) (*cm.Listener, error) {
 	a, err := netip.ParseAddr(o.addr)
 	if err == nil && o.device != "" {
-		a, err = addressOf(o.device, a)
+		a, err = peer.AddressOf(o.device, a)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return cm.Listen(netip.AddrPortFrom(a, o.port), cm.ListenConfig{Timeouts: cm.Timeouts{Connect: o.timeout}})
-}
-
-// addressOf is the address of a device in the family of an unspecified one.
-func addressOf(device string, family netip.Addr) (netip.Addr, error) {
-	h, err := cm.OpenHost()
-	if err != nil {
-		return family, err
-	}
-	defer h.Close()
-	if ports, err := h.RDMAPorts(); err == nil && len(ports) == 0 {
-		return family, fmt.Errorf("%w: there is no RDMA device (rdma link)", ibv.ErrNoRDMA)
-	}
-	return policy.PickLocal(h, device, family)
 }
 
 // serveAll serves every client on a goroutine of its own until ctx ends.
@@ -118,7 +106,7 @@ func echoes(ctx context.Context, c *cm.Conn, o options, r *result, out *output) 
 	want := make([]byte, o.size)
 	for n := 0; ; n++ {
 		var a advert
-		err := withLimit(ctx, o.timeout, func(ctx context.Context) (err error) {
+		err := peer.WithLimit(ctx, o.timeout, func(ctx context.Context) (err error) {
 			a, err = receive(ctx, c)
 			return err
 		})
@@ -126,7 +114,7 @@ func echoes(ctx context.Context, c *cm.Conn, o options, r *result, out *output) 
 			return nil
 		}
 		if err == nil {
-			err = withLimit(ctx, o.timeout, func(ctx context.Context) error { return e.round(ctx, a, want, n) })
+			err = peer.WithLimit(ctx, o.timeout, func(ctx context.Context) error { return e.round(ctx, a, want, n) })
 		}
 		if err != nil {
 			return round(n, err)
