@@ -2,7 +2,7 @@ package ibv
 
 import (
 	"errors"
-	"fmt"
+	"strings"
 )
 
 // Access says what a memory region, a window, or a queue pair for its peer, may
@@ -32,10 +32,7 @@ const (
 	RelaxedOrdering Access = 1 << 20
 )
 
-var accessNames = []struct {
-	bit  Access
-	name string
-}{
+var accessNames = []bitName[Access]{
 	{LocalWrite, "LocalWrite"}, {RemoteWrite, "RemoteWrite"}, {RemoteRead, "RemoteRead"},
 	{RemoteAtomic, "RemoteAtomic"}, {MWBind, "MWBind"}, {ZeroBased, "ZeroBased"}, {OnDemand, "OnDemand"},
 	{HugeTLB, "HugeTLB"}, {FlushGlobal, "FlushGlobal"}, {FlushPersistent, "FlushPersistent"},
@@ -54,20 +51,7 @@ func (a Access) full() Access {
 }
 
 func (a Access) String() string {
-	s := ""
-	for _, b := range accessNames {
-		if a&b.bit != 0 {
-			s += "|" + b.name
-			a &^= b.bit
-		}
-	}
-	if a != 0 {
-		s += fmt.Sprintf("|%#x", uint32(a))
-	}
-	if s == "" {
-		return "LocalRead"
-	}
-	return s[1:]
+	return or(strings.Join(bitNames(a, accessNames), "|"), "LocalRead")
 }
 
 // demand refuses on-demand paging where the device has none, which the kernel

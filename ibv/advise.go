@@ -44,7 +44,7 @@ func (p *PD) Advise(a Advice, wait bool, sges ...SGE) error {
 		if s.MR.pd.uses != p.uses {
 			return &Error{Op: op, Object: p.node.name, Kind: ErrForeignPD, Hint: s.MR.node.name + " belongs to another PD"}
 		}
-		if uint(s.Offset) > uint(s.MR.size) || uint(s.Length) > uint(s.MR.size-s.Offset) {
+		if !inside(s.Offset, s.Length, s.MR.size) {
 			return invalid(op, p.node.name, ErrOutOfRange, "%d bytes at offset %d of %s", s.Length, s.Offset, s.MR.node.name)
 		}
 		if uint64(s.Length) > 1<<32-1 {

@@ -86,7 +86,7 @@ func (a *AHAttr) explain() string {
 
 func newAH(p *PD, h cgo.AH, target string, destroy func() error) *AH {
 	n := newNode(fmt.Sprintf("AH to %s on %s", target, p.ctx.name), nil, p.node)
-	return watch(&AH{held: held{node: n, pd: p, uses: make(map[*use]struct{})}, h: h, destroy: destroy}, n)
+	return watch(&AH{held: newHeld(n, p), h: h, destroy: destroy}, n)
 }
 
 // AHAttrFromWC tells how to answer a datagram: from its completion, and from the

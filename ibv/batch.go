@@ -161,7 +161,7 @@ func (b *batch) setSGE(op string, i, k int, s SGE, need Access) error {
 			return err
 		}
 	}
-	if uint(s.Offset) > uint(m.size) || uint(s.Length) > uint(m.size-s.Offset) {
+	if !inside(s.Offset, s.Length, m.size) {
 		return b.outOfRange(op, i, s)
 	}
 	if need&^m.access != 0 {
@@ -284,7 +284,7 @@ func (b *batch) span(op string, from, n int) error {
 	if b == nil || b.hdr == nil {
 		return &Error{Op: op, Object: "nil batch", Kind: ErrClosed}
 	}
-	if uint(from) > uint(b.n) || uint(n) > uint(b.n-from) {
+	if !inside(from, n, b.n) {
 		return invalid(op, b.q.node.name, ErrInvalid, "requests %d to %d of a batch of %d", from, from+n, b.n)
 	}
 	return nil
@@ -299,7 +299,7 @@ func (b *batch) alive() {
 
 // setIDs numbers n requests, from index from on.
 func (b *batch) setIDs(from, n int, first uint64) {
-	if b == nil || uint(from) > uint(b.n) || uint(n) > uint(b.n-from) {
+	if b == nil || !inside(from, n, b.n) {
 		panic(fmt.Sprintf("ibv: IDs of %d requests from index %d on: outside of the batch", n, from))
 	}
 	for at, end := unsafe.Add(b.first, uintptr(from)*b.stride), first+uint64(n); first != end; first++ {
@@ -312,7 +312,7 @@ func (b *batch) setIDs(from, n int, first uint64) {
 // setOffsets moves the first SGE of n requests, from index from on: the first of
 // them to offset, each later one stride further.
 func (b *batch) setOffsets(from, n, offset, stride int) error {
-	if b == nil || uint(from) > uint(b.n) || uint(n) > uint(b.n-from) {
+	if b == nil || !inside(from, n, b.n) {
 		return ErrOutOfRange
 	}
 	if n == 0 {

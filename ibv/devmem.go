@@ -171,7 +171,7 @@ func (p *PD) RegisterDM(d *DeviceMemory, offset, length int, access Access) (*MR
 	if err := sameContext(op, d.node.name, p.ctx, d.ctx); err != nil {
 		return nil, err
 	}
-	if length <= 0 || uint(offset) > uint(d.size) || length > d.size-offset {
+	if length <= 0 || !inside(offset, length, d.size) {
 		return nil, invalid(op, d.node.name, ErrOutOfRange, "%d bytes at offset %d", length, offset)
 	}
 	return p.registerWith(op, region{size: length, access: access | ZeroBased},

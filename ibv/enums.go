@@ -8,6 +8,26 @@ import (
 	"github.com/railbind/railbind/cgo"
 )
 
+// bitName names a bit of a mask.
+type bitName[T ~uint32] struct {
+	bit  T
+	name string
+}
+
+// bitNames prints the bits of a mask, unknown ones together as their number.
+func bitNames[T ~uint32](v T, names []bitName[T]) (out []string) {
+	for _, n := range names {
+		if v&n.bit != 0 {
+			out = append(out, n.name)
+			v &^= n.bit
+		}
+	}
+	if v != 0 {
+		out = append(out, fmt.Sprintf("%#x", uint32(v)))
+	}
+	return out
+}
+
 // name prints a value of an enumeration, unknown ones as their number.
 func name[T ~uint8 | ~uint32 | ~int](kind string, names map[T]string, v T) string {
 	if s, ok := names[v]; ok {

@@ -14,6 +14,11 @@ type held struct {
 	uses map[*use]struct{} // guarded by pd.uses; nil once closed
 }
 
+// newHeld is what the object of a node of a protection domain begins with.
+func newHeld(n *node, pd *PD) held {
+	return held{node: n, pd: pd, uses: make(map[*use]struct{})}
+}
+
 // poster is what requests are posted to: a QP, or an SRQ.
 type poster struct {
 	node *node
@@ -24,6 +29,12 @@ type poster struct {
 	addr    uintptr
 	record  func() (*cgo.UseRecord, error)
 	refused func(op string, p cgo.Posted, n int) error
+}
+
+// sharedPoster is that of a queue whose receives any queue pair may take.
+func sharedPoster(pd *PD, rec *cgo.SRQRecord) poster {
+	return poster{pd: pd, uses: make(map[*held]*use), keep: rec, addr: rec.Addr(),
+		record: func() (*cgo.UseRecord, error) { return cgo.NewSRQUseRecord(rec) }}
 }
 
 // use is one poster's use of what is held.

@@ -136,7 +136,7 @@ func (p *PD) registerWith(op string, r region, register func(access uint32) (cgo
 func makeMR(p *PD, r region, parents ...*node) *MR {
 	n := newNode(fmt.Sprintf("MR of %d bytes (lkey %#x) on %s", r.size, r.lkey, p.ctx.name),
 		backing{r.mem, r.free}, append(parents, p.node)...)
-	return watch(&MR{held: held{node: n, pd: p, uses: make(map[*use]struct{})}, region: r}, n)
+	return watch(&MR{held: newHeld(n, p), region: r}, n)
 }
 
 // registerError explains the two failures that a bare errno hides.
@@ -227,6 +227,11 @@ func (m *MR) Access() Access {
 // SGE names length bytes of the region from offset on. Bounds are checked where
 // the SGE is used.
 func (m *MR) SGE(offset, length int) SGE { return SGE{m, offset, length} }
+
+// inside reports whether length places from offset on lie within size.
+func inside(offset, length, size int) bool {
+	return uint(offset) <= uint(size) && uint(length) <= uint(size-offset)
+}
 
 // SGE is a piece of a memory region: a scatter/gather entry.
 type SGE struct {

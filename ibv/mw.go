@@ -60,7 +60,7 @@ func (p *PD) AllocMW(t MWType) (*MW, error) {
 		return nil, p.limitError(op, err, "memory windows", func(a *DeviceAttr) int { return a.MaxMW })
 	}
 	n := newNode(fmt.Sprintf("memory window (%v, rkey %#x) on %s", t, h.RKey(), p.ctx.name), nil, p.node)
-	w := &MW{held: held{node: n, pd: p, uses: make(map[*use]struct{})}, h: h, typ: t, destroy: h.Dealloc}
+	w := &MW{held: newHeld(n, p), h: h, typ: t, destroy: h.Dealloc}
 	w.rkey.Store(h.RKey())
 	return watch(w, n), nil
 }

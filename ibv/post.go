@@ -1,5 +1,7 @@
 package ibv
 
+import "sync"
+
 // Opcode is what a SendWR asks for.
 type Opcode uint8
 
@@ -155,18 +157,28 @@ func (q *QP) PostRecv(w RecvWR) error {
 	if q.life() == nil {
 		return q.life().enter("post receive")
 	}
-	q.oneRecv.Lock()
-	defer q.oneRecv.Unlock()
-	if q.oneRecv.b == nil {
-		b, err := q.NewRecvBatch(BatchConfig{SGEs: q.caps.MaxRecvSGE})
+	return q.oneRecv.post(w, q.caps.MaxRecvSGE, q.NewRecvBatch)
+}
+
+// oneRecv posts receives one by one, by a batch of one that the first call makes.
+type oneRecv struct {
+	sync.Mutex
+	b *RecvBatch
+}
+
+func (o *oneRecv) post(w RecvWR, sges int, newBatch func(BatchConfig) (*RecvBatch, error)) error {
+	o.Lock()
+	defer o.Unlock()
+	if o.b == nil {
+		b, err := newBatch(BatchConfig{SGEs: sges})
 		if err != nil {
 			return err
 		}
-		q.oneRecv.b = b
+		o.b = b
 	}
-	if err := q.oneRecv.b.Set(0, w); err != nil {
+	if err := o.b.Set(0, w); err != nil {
 		return err
 	}
-	_, err := q.oneRecv.b.Post()
+	_, err := o.b.Post()
 	return err
 }

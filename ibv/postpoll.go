@@ -86,9 +86,7 @@ func (b *RecvBatch) PostPollRange(from, n int, c *CQ, wcs []WC) (accepted, polle
 		p = cgo.PostPollRecv(b.hdr, c.rec, (*cgo.WC)(unsafe.Pointer(unsafe.SliceData(wcs))), len(wcs))
 	} else {
 		p = cgo.PostPollSRQ(b.hdr, c.rec, (*cgo.WC)(unsafe.Pointer(unsafe.SliceData(wcs))), len(wcs))
-		if b.srq != nil && b.srq.unarm.Load() {
-			b.srq.posted()
-		}
+		b.srq.posted()
 	}
 	if p.Why == cgo.Accepted && b.hdr.Polled >= 0 {
 		polled = int(b.hdr.Polled)

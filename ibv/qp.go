@@ -34,10 +34,7 @@ type QP struct {
 		sync.Mutex
 		b *SendBatch
 	}
-	oneRecv struct {
-		sync.Mutex
-		b *RecvBatch
-	}
+	oneRecv oneRecv
 
 	errFull atomic.Pointer[Error] // made once: a full queue is no exception
 }

@@ -38,10 +38,7 @@ const (
 	AttrRateLimit       AttrMask = 1 << 25
 )
 
-var attrNames = []struct {
-	bit  AttrMask
-	name string
-}{
+var attrNames = []bitName[AttrMask]{
 	{AttrState, "State"}, {AttrCurState, "CurState"}, {AttrSQDAsyncNotify, "SQDAsyncNotify"},
 	{AttrAccess, "Access"}, {AttrPKeyIndex, "PKeyIndex"}, {AttrPort, "Port"}, {AttrQKey, "QKey"},
 	{AttrAH, "AH"}, {AttrPathMTU, "PathMTU"}, {AttrTimeout, "Timeout"}, {AttrRetryCount, "RetryCount"},
@@ -52,17 +49,7 @@ var attrNames = []struct {
 }
 
 func (m AttrMask) String() string {
-	var s []string
-	for _, a := range attrNames {
-		if m&a.bit != 0 {
-			s = append(s, a.name)
-			m &^= a.bit
-		}
-	}
-	if m != 0 {
-		s = append(s, fmt.Sprintf("%#x", uint32(m)))
-	}
-	return strings.Join(s, ", ")
+	return strings.Join(bitNames(m, attrNames), ", ")
 }
 
 // AHAttr is the way to the peer.

@@ -164,9 +164,7 @@ func (b *RecvBatch) post() cgo.Posted {
 		return cgo.PostRecv(b.hdr)
 	}
 	p := cgo.PostSRQ(b.hdr)
-	if b.srq != nil && b.srq.unarm.Load() {
-		b.srq.posted()
-	}
+	b.srq.posted()
 	return p
 }
 

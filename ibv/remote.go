@@ -36,7 +36,7 @@ func (m *MR) RemoteBuffer(offset, length int) (RemoteBuffer, error) {
 	if m.access&(RemoteRead|RemoteWrite|RemoteAtomic) == 0 {
 		return RemoteBuffer{}, invalid(op, m.node.name, ErrAccess, "it has %v, which lets no peer in", m.access)
 	}
-	if uint(offset) > uint(m.size) || uint(length) > uint(m.size-offset) {
+	if !inside(offset, length, m.size) {
 		return RemoteBuffer{}, invalid(op, m.node.name, ErrOutOfRange, "%d bytes at offset %d", length, offset)
 	}
 	return RemoteBuffer{Addr: m.addr + uint64(offset), Len: uint64(length), RKey: m.rkey}, nil

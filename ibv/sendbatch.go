@@ -235,7 +235,7 @@ func (b *SendBatch) SetLocal(i, j, offset, length int) error {
 	k := i*b.per + j
 	m := b.refs[k].use.mr
 	s := SGE{m, offset, length}
-	if uint(offset) > uint(m.size) || uint(length) > uint(m.size-offset) {
+	if !inside(offset, length, m.size) {
 		return b.outOfRange(op, i, s)
 	}
 	if err := b.resize(op, i, j, length); err != nil {

@@ -29,10 +29,7 @@ type SRQ struct {
 	unarm atomic.Bool  // the limit event came, or never was armed
 	arm   sync.Mutex
 
-	one struct {
-		sync.Mutex
-		b *RecvBatch
-	}
+	one     oneRecv
 	errFull *Error
 }
 
@@ -140,9 +137,8 @@ func NewSRQ(ctx *Context, pd *PD, cfg SRQConfig, create func(cgo.PD, *cgo.SRQIni
 		return nil, errors.Join(fail(op, pd.node.name, err), destroy())
 	}
 	s := &SRQ{
-		poster: poster{pd: pd, uses: make(map[*held]*use), keep: rec, addr: rec.Addr(),
-			record: func() (*cgo.UseRecord, error) { return cgo.NewSRQUseRecord(rec) }},
-		h: h, rec: rec, xrc: cfg.XRCD != nil, destroy: destroy,
+		poster: sharedPoster(pd, rec),
+		h:      h, rec: rec, xrc: cfg.XRCD != nil, destroy: destroy,
 		caps: SRQAttr{MaxRecv: int(a.Attr.MaxWR), MaxSGE: int(a.Attr.MaxSGE), Limit: cfg.Limit},
 	}
 	s.refused = s.postError
@@ -328,10 +324,17 @@ func (s *SRQ) modify(op string, a cgo.SRQAttr, mask uint32, then func(), field s
 	return nil
 }
 
-// posted arms the limit event once enough is posted for it to mean something.
+// posted is told of each post; a WQ, which has no limit, has no SRQ.
 func (s *SRQ) posted() {
+	if s != nil && s.unarm.Load() {
+		s.rearm()
+	}
+}
+
+// rearm arms the limit event once enough is posted for it to mean something.
+func (s *SRQ) rearm() {
 	limit := s.limit.Load()
-	if limit == 0 || !s.unarm.Load() || s.rec.Left() < uint64(limit) {
+	if limit == 0 || s.rec.Left() < uint64(limit) {
 		return
 	}
 	if s.life().enter("arm SRQ limit") != nil {
@@ -366,20 +369,7 @@ func (s *SRQ) PostRecv(w RecvWR) error {
 	if s.life() == nil {
 		return s.life().enter("post receive")
 	}
-	s.one.Lock()
-	defer s.one.Unlock()
-	if s.one.b == nil {
-		b, err := s.NewRecvBatch(BatchConfig{SGEs: s.caps.MaxSGE})
-		if err != nil {
-			return err
-		}
-		s.one.b = b
-	}
-	if err := s.one.b.Set(0, w); err != nil {
-		return err
-	}
-	_, err := s.one.b.Post()
-	return err
+	return s.one.post(w, s.caps.MaxSGE, s.NewRecvBatch)
 }
 
 func (s *SRQ) postError(op string, p cgo.Posted, n int) error {

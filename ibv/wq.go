@@ -69,9 +69,8 @@ func (p *PD) CreateWQ(cq *CQ, recvs, sges int) (*WQ, error) {
 		return nil, errors.Join(fail(op, p.node.name, err), h.Destroy())
 	}
 	w := &WQ{
-		poster: poster{pd: p, uses: make(map[*held]*use), keep: rec, addr: rec.Addr(),
-			record: func() (*cgo.UseRecord, error) { return cgo.NewSRQUseRecord(rec) }},
-		h: h, rec: rec, sge: int(sge),
+		poster: sharedPoster(p, rec),
+		h:      h, rec: rec, sge: int(sge),
 	}
 	w.node = newNode(fmt.Sprintf("WQ of %d on %s", n, p.ctx.name), rec, p.node, cq.node)
 	full := &Error{Op: "post receive", Object: w.node.name, Kind: ErrQueueFull}

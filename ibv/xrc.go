@@ -2,7 +2,6 @@ package ibv
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"runtime"
 
@@ -96,7 +95,7 @@ func (b *SendBatch) SetSRQ(i int, number uint32) error {
 		return err
 	}
 	if b.qp.typ != XRCSend {
-		return invalid(op, b.q.node.name, ErrInvalid, "%s is no XRC initiator", fmt.Sprint(b.qp.typ))
+		return invalid(op, b.q.node.name, ErrInvalid, "%v is no XRC initiator", b.qp.typ)
 	}
 	b.wrs[i].SetXRC(number)
 	runtime.KeepAlive(b.mem)
