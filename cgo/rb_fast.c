@@ -1,5 +1,6 @@
 #include "rb_fast.h"
 #include "rb_lock.h"
+#include "rb_result.h"
 #include "rb_srq.h"
 #include "rb_wr.h"
 
@@ -365,7 +366,7 @@ send_failed(struct rb_qp *q, const struct rb_batch *b, int err, struct ibv_send_
 			tail = 0;
 		}
 	}
-	err = err > 0 ? err : errno ? errno : EIO;
+	err = -rb_ret(err);
 	if (!bad)
 		return RB_POSTED(n, RB_UNKNOWN, err);
 	uint64_t pos = q->sq_posted - b->n, sigs = q->sq_signaled - b->signaled;
@@ -458,15 +459,23 @@ rb_posted rb_bind_mw(uintptr_t batch)
 	return post_send((const struct rb_batch *)batch, 1);
 }
 
+/* How many receives of a post the provider took before it refused bad. */
+uint32_t rb_recvs_before(const struct rb_batch *b, const struct ibv_recv_wr *bad)
+{
+	uint32_t n = 0;
+
+	for (const struct ibv_recv_wr *w = b->first; n < b->n && w != bad; w = w->next)
+		n++;
+	return n;
+}
+
 static __attribute__((noinline)) rb_posted
 recv_failed(struct rb_qp *q, const struct rb_batch *b, int err, struct ibv_recv_wr *bad)
 {
 	enum rb_refusal why = bad ? RB_PROVIDER : RB_UNKNOWN;
-	uint32_t n = 0;
+	uint32_t n = rb_recvs_before(b, bad);
 
-	for (struct ibv_recv_wr *w = b->first; n < b->n && w != bad; w = w->next)
-		n++;
-	err = err > 0 ? err : errno ? errno : EIO;
+	err = -rb_ret(err);
 	if (bad) {
 		uint64_t pos = q->rq_posted - b->n;
 
@@ -620,26 +629,28 @@ static __attribute__((noinline)) void rxe_flags(struct ibv_wc *wc, int n)
 			wc[i].wc_flags ^= IBV_WC_IP_CSUM_OK | IBV_WC_WITH_INV;
 }
 
+/* What becomes of completions however they were read, under the CQ's lock. */
+static inline void polled(struct rb_cq *c, struct ibv_wc *wc, int n)
+{
+	account(c, wc, n);
+	if (unlikely(c->rxe))
+		rxe_flags(wc, n);
+}
+
+void rb_account(struct rb_cq *c, struct ibv_wc *wc, int n)
+{
+	polled(c, wc, n);
+}
+
 static inline int poll(struct rb_cq *c, int n, struct ibv_wc *wc)
 {
 	int r = ibv_poll_cq(c->cq, n, wc);
 
-	if (likely(r > 0)) {
-		account(c, wc, r);
-		if (unlikely(c->rxe))
-			rxe_flags(wc, r);
-	} else if (unlikely(r < 0)) {
+	if (likely(r > 0))
+		polled(c, wc, r);
+	else if (unlikely(r < 0))
 		r = -EIO; /* the number is each provider's own */
-	}
 	return r;
-}
-
-/* For completions that were read otherwise, under the CQ's lock. */
-void rb_account(struct rb_cq *c, struct ibv_wc *wc, int n)
-{
-	account(c, wc, n);
-	if (c->rxe)
-		rxe_flags(wc, n);
 }
 
 int rb_poll(uintptr_t cq, int n, struct ibv_wc *wc)
@@ -654,9 +665,7 @@ int rb_poll(uintptr_t cq, int n, struct ibv_wc *wc)
 
 static int notify(struct rb_cq *c, int solicited)
 {
-	int e = ibv_req_notify_cq(c->cq, solicited);
-
-	return e ? (e > 0 ? -e : errno ? -errno : -EIO) : 0;
+	return rb_ret(ibv_req_notify_cq(c->cq, solicited));
 }
 
 /* Raises an event for the next completion; a closed CQ has none. */

@@ -177,6 +177,7 @@ void rb_account(struct rb_cq *c, struct ibv_wc *wc, int n);
 void rb_use_close(struct rb_qp *q, struct rb_use *u, int closed);
 int rb_use_busy(struct rb_qp *q, struct rb_use *u);
 
+uint32_t rb_recvs_before(const struct rb_batch *b, const struct ibv_recv_wr *bad);
 rb_posted rb_post_send(uintptr_t batch);
 rb_posted rb_post_recv(uintptr_t batch);
 rb_posted rb_bind_mw(uintptr_t batch);

@@ -1,7 +1,7 @@
 #include "rb_srq.h"
 #include "rb_lock.h"
+#include "rb_result.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,11 +90,9 @@ rb_posted rb_post_srq(uintptr_t batch)
 	s->posted += n;
 	err = s->wq ? ibv_post_wq_recv(s->wq, b->first, &bad) : ibv_post_srq_recv(s->srq, b->first, &bad);
 	if (unlikely(err)) {
-		err = err > 0 ? err : errno ? errno : EIO;
+		err = -rb_ret(err);
 		why = bad ? RB_PROVIDER : RB_UNKNOWN;
-		n = 0;
-		for (struct ibv_recv_wr *w = b->first; n < b->n && w != bad; w = w->next)
-			n++;
+		n = rb_recvs_before(b, bad);
 		s->posted -= b->n - n;
 	}
 	unlock(&s->lock);
