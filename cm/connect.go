@@ -67,6 +67,19 @@ func (id *ID) Connect(ctx context.Context, p ConnParam) error {
 // Implements: int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
 func (id *ID) Accept(ctx context.Context, p ConnParam) error {
 	const op = "accept"
+	return id.accept(op, p, func(param cgo.ConnParam) error {
+		if ctx.Err() != nil {
+			return id.fail(op, id.timedOut(ctx, op, time.Now()))
+		}
+		if err := id.advance(op, StateRequested, StateConnecting); err != nil {
+			return err
+		}
+		return id.establish(ctx, op, answer(param, p.PrivateData))
+	})
+}
+
+// accept is what Accept and StartAccept begin with; the rest is the step's.
+func (id *ID) accept(op string, p ConnParam, rest func(cgo.ConnParam) error) error {
 	if err := id.begin(op, StateRequested); err != nil {
 		return err
 	}
@@ -78,13 +91,7 @@ func (id *ID) Accept(ctx context.Context, p ConnParam) error {
 	if err != nil {
 		return id.fail(op, err)
 	}
-	if ctx.Err() != nil {
-		return id.fail(op, id.timedOut(ctx, op, time.Now()))
-	}
-	if err := id.advance(op, StateRequested, StateConnecting); err != nil {
-		return err
-	}
-	return id.establish(ctx, op, answer(param, p.PrivateData))
+	return rest(param)
 }
 
 // answer is the call that accepts a request.
@@ -234,13 +241,19 @@ func (id *ID) checkEstablished(qp *ibv.QP, info cgo.IDInfo) error {
 	} else {
 		qp.Track(ibv.QPRTS, attr.MaxRdAtomic, attr.MaxDestRdAtomic)
 	}
+	return id.checkPlace(info, attr.Port, attr.AH.SGIDIndex)
+}
+
+// checkPlace holds where the kernel sends from, by a port and a row of its GID
+// table, against what was promised.
+func (id *ID) checkPlace(info cgo.IDInfo, port uint8, sgid int) error {
 	view := id.kernelView(info)
 	if view.Transport != policy.IWARP { // whose QP knows no port
-		view.Port = attr.Port
+		view.Port = port
 	}
 	var row policy.GIDRow
 	if view.Transport == policy.RoCE {
-		e, err := id.Context().QueryGID(attr.Port, attr.AH.SGIDIndex)
+		e, err := id.Context().QueryGID(port, sgid)
 		if err != nil {
 			return err
 		}

@@ -85,17 +85,7 @@ func udPeerOf(ev *cgo.Event) UDPeer {
 // checkSource proves that what is sent with ah leaves through the bound device:
 // it says so by a port and a row of its GID table.
 func (id *ID) checkSource(ah ibv.AHAttr, info cgo.IDInfo) error {
-	view := id.kernelView(info)
-	view.Port = ah.Port
-	var row policy.GIDRow
-	if view.Transport == policy.RoCE {
-		e, err := id.Context().QueryGID(ah.Port, ah.SGIDIndex)
-		if err != nil {
-			return err
-		}
-		row = gidRow(e)
-	}
-	return policy.CheckEstablished(id.host, id.Decision(), view, row)
+	return id.checkPlace(info, ah.Port, ah.SGIDIndex)
 }
 
 // acceptDatagrams is Accept in a port space of datagrams: it tells the peer the

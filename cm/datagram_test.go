@@ -88,10 +88,6 @@ func pairIn(t *testing.T, ps PortSpace, local string, private []byte) (client, r
 // on the device that both ends are bound to.
 func TestPairDatagrams(t *testing.T) {
 	needTopo(t, "pair")
-	if iwarp() {
-		noDatagrams(t)
-		return
-	}
 	for _, local := range []string{"10.1.0.1:0", "[fd01::1]:0", "10.2.0.1:0"} {
 		t.Run(local, func(t *testing.T) {
 			client, request, asked := udPair(t, local, []byte("who are you"))
@@ -148,19 +144,9 @@ func TestPairDatagrams(t *testing.T) {
 	}
 }
 
-// What iWARP says to datagrams.
-func noDatagrams(t *testing.T) {
-	id := newTestID(t, IDConfig{PortSpace: PortSpaceUDP})
-	require.Error(t, id.Bind(ap("10.1.0.1:0")))
-}
-
 // One queue pair of the service's own answers many.
 func TestPairDatagramsShareAQueuePair(t *testing.T) {
 	needTopo(t, "pair")
-	if iwarp() {
-		noDatagrams(t)
-		return
-	}
 	var qp *ibv.QP
 	for range 3 {
 		client, request, asked := udPair(t, "10.1.0.1:0", nil)
@@ -185,10 +171,6 @@ func TestPairDatagramsShareAQueuePair(t *testing.T) {
 // The ways in which a service is not had.
 func TestPairDatagramRefusals(t *testing.T) {
 	needTopo(t, "pair")
-	if iwarp() {
-		noDatagrams(t)
-		return
-	}
 	client, request, asked := udPair(t, "10.1.0.1:0", make([]byte, MaxDatagramConnectData))
 	require.ErrorIs(t, request.Accept(within(t, time.Minute), ConnParam{}), ErrState, "without a queue pair")
 	require.ErrorIs(t, request.Reject(make([]byte, MaxDatagramReplyData+1)), ErrPrivateDataTooLong)
@@ -232,9 +214,6 @@ func TestPairPortSpaces(t *testing.T) {
 	require.ErrorContains(t, err, "IP over InfiniBand")
 
 	client, request, asked := pairIn(t, PortSpaceIB, "10.1.0.1:0", []byte("IB"))
-	if iwarp() {
-		return
-	}
 	require.Equal(t, "IB", string(request.RequestData()[:2]))
 	q := newQueues(t, request.Context())
 	qp, err := request.CreateQP(q.pd, q.config(0))

@@ -130,18 +130,15 @@ func (g *Group) join(ctx context.Context, op string, cfg JoinConfig) error {
 	if err := g.ask(flags); err != nil {
 		return err
 	}
-	select {
-	case ev := <-g.joined:
-		if err := eventError(&ev, cgo.EventMulticastJoin); err != nil {
-			return err
-		}
-		g.peer = udPeerOf(&ev)
-		return id.checkGroup(g.peer.AH, ev.Info)
-	case <-id.over:
-		return id.Err()
-	case <-ctx.Done():
-		return id.timedOut(ctx, op, began)
+	ev, err := id.wait(ctx, g.joined, op, began)
+	if err == nil {
+		err = eventError(&ev, cgo.EventMulticastJoin)
 	}
+	if err != nil {
+		return err
+	}
+	g.peer = udPeerOf(&ev)
+	return id.checkGroup(g.peer.AH, ev.Info)
 }
 
 func (g *Group) ask(flags uint32) error {

@@ -17,10 +17,6 @@ import (
 // what one member sends, another receives.
 func TestPairGroup(t *testing.T) {
 	needTopo(t, "pair")
-	if iwarp() {
-		noDatagrams(t)
-		return
-	}
 	for _, c := range []struct{ local, group string }{
 		{"10.1.0.1:0", "239.1.2.3"}, {"10.2.0.1:0", "239.1.2.3"},
 	} {
@@ -67,10 +63,6 @@ func TestPairGroup(t *testing.T) {
 // An unbound id goes where the route to the group leads.
 func TestPairGroupByRoute(t *testing.T) {
 	needTopo(t, "pair")
-	if iwarp() {
-		noDatagrams(t)
-		return
-	}
 	ip(t, "route add 239.9.0.0/16 dev b0", "route del 239.9.0.0/16 dev b0")
 	id := newTestID(t, IDConfig{PortSpace: PortSpaceUDP})
 	require.NoError(t, id.ResolveAddr(within(t, time.Minute), netip.AddrPort{}, ap("239.9.1.1:0")))
@@ -92,10 +84,6 @@ func TestPairGroupByRoute(t *testing.T) {
 
 func TestPairGroupRefusals(t *testing.T) {
 	needTopo(t, "pair")
-	if iwarp() {
-		noDatagrams(t)
-		return
-	}
 	ctx, group := within(t, time.Minute), netip.MustParseAddr("239.1.2.3")
 	tcp := newTestID(t, IDConfig{})
 	require.NoError(t, tcp.Bind(ap("10.1.0.1:0")))

@@ -152,11 +152,8 @@ func (id *ID) Notify(event ibv.AsyncEventType) error {
 }
 
 // ECE are a vendor's options that the two ends of a connection compare, through
-// the private part of the connection's messages.
-type ECE struct {
-	Vendor  uint32 // not 0
-	Options uint32
-}
+// the private part of the connection's messages. Vendor is not 0.
+type ECE = ibv.ECE
 
 // SetLocalECE says what goes with the request or the answer, on an id whose
 // queue pair is the caller's own (with CreateQP's, librdmacm does it all).

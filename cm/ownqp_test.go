@@ -34,10 +34,6 @@ func asking(t *testing.T, local string, connect func(id *ID) error) (client, req
 // vendor's options of either end.
 func TestPairOwnQueuePairs(t *testing.T) {
 	needTopo(t, "pair")
-	if iwarp() { // whose queue pair is the TCP connection's
-		t.Log("RoCE only")
-		return
-	}
 	ctx := within(t, 2*time.Minute)
 	var cq queues
 	var cqp *ibv.QP
@@ -56,7 +52,7 @@ func TestPairOwnQueuePairs(t *testing.T) {
 	})
 	ece, err := request.RemoteECE()
 	require.NoError(t, err)
-	require.Equal(t, ECE{0x15b3, 5}, ece)
+	require.Equal(t, ECE{Vendor: 0x15b3, Options: 5}, ece)
 	require.ErrorIs(t, request.SetLocalECE(ECE{}), syscall.EINVAL)
 	require.NoError(t, request.SetLocalECE(ECE{Vendor: 0x15b3, Options: 1}))
 
@@ -77,7 +73,7 @@ func TestPairOwnQueuePairs(t *testing.T) {
 	require.Equal(t, "welcome", string(client.PeerData()[:7]))
 	ece, err = client.RemoteECE()
 	require.NoError(t, err)
-	require.Equal(t, ECE{0x15b3, 1}, ece)
+	require.Equal(t, ECE{Vendor: 0x15b3, Options: 1}, ece)
 	require.ErrorIs(t, client.Establish(), ErrState, "the queue pair is in INIT")
 	require.NoError(t, client.Move(cqp, ibv.QPRTR))
 	require.NoError(t, client.Move(cqp, ibv.QPRTS))
@@ -125,11 +121,6 @@ func TestPairOwnQueuePairRefusals(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, qp.Close()) })
 	require.ErrorIs(t, request.Accept(ctx, ConnParam{QP: fqp}), ErrState, "it has one of its own")
-	if iwarp() {
-		require.NoError(t, request.Reject(nil))
-		require.ErrorIs(t, <-asked, ErrRejected)
-		return
-	}
 	require.NoError(t, request.RejectECE([]byte("no such options")))
 	err = <-asked
 	require.ErrorIs(t, err, ErrECE)

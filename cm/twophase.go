@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/railbind/railbind/cgo"
+	"github.com/railbind/railbind/ibv"
 )
 
 // StartAccept is the first half of Accept: it sends the answer and does not wait
@@ -13,17 +14,11 @@ import (
 // FinishAccept returns.
 func (id *ID) StartAccept(p ConnParam) error {
 	const op = "accept"
-	if err := id.begin(op, StateRequested); err != nil {
-		return err
-	}
-	defer id.step.Unlock()
-	if id.cfg.PortSpace.datagrams() {
-		return id.acceptDatagrams(op, p)
-	}
-	param, err := id.prepare(p, &id.request.Conn, MaxAcceptData)
-	if err != nil {
-		return id.fail(op, err)
-	}
+	return id.accept(op, p, func(param cgo.ConnParam) error { return id.startAnswer(op, answer(param, p.PrivateData)) })
+}
+
+// startAnswer is establish up to the answer's departure.
+func (id *ID) startAnswer(op string, start func(cgo.ID, *ibv.QP) error) error {
 	if err := id.advance(op, StateRequested, StateConnecting); err != nil {
 		return err
 	}
@@ -36,7 +31,7 @@ func (id *ID) StartAccept(p ConnParam) error {
 			if err := id.sameQP(a.qp); err != nil {
 				return err
 			}
-			return answer(param, p.PrivateData)(h, a.qp)
+			return start(h, a.qp)
 		})
 	}
 	if err != nil {
