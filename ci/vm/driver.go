@@ -23,6 +23,13 @@ import (
 // machine takes a few times the usual five seconds.
 const bootLimit = 2 * time.Minute
 
+// boots is how often guests are started at most. A kernel rewrites its own code
+// as it starts, and an emulated processor may still meet the breakpoint that it
+// puts there meanwhile.
+const boots = 4
+
+var errEmulated = errors.New("while it started")
+
 // driver runs the guests of one ci/guest.
 type driver struct {
 	o     options
@@ -65,6 +72,10 @@ func (d *driver) run() (int, error) {
 	}
 
 	status, err := d.guests(ctx)
+	for again := 1; errors.Is(err, errEmulated) && again < boots && ctx.Err() == nil; again++ {
+		d.say("the kernel died of emulation while it started, as it does now and then; once more")
+		status, err = d.guests(ctx)
+	}
 	var told failure
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.As(err, &told) {
 		err = cause // a helper program was killed for it
@@ -425,9 +436,22 @@ func (h *host) died(link error) error {
 		return fmt.Errorf("host %d: QEMU ended: %s", h.number, msg)
 	}
 	if cause := diagnose(h.console.String()); cause != "" {
-		return h.failed(errors.New(cause))
+		err := errors.New(cause)
+		if !h.isReady() && diedOfEmulation(h.console.String()) {
+			err = fmt.Errorf("%s, %w", cause, errEmulated)
+		}
+		return h.failed(err)
 	}
 	return h.failed(fmt.Errorf("the guest ended without a status (%w)", link))
+}
+
+func (h *host) isReady() bool {
+	select {
+	case <-h.ready:
+		return true
+	default:
+		return false
+	}
 }
 
 // failed adds what the guest printed last, unless -v has shown it.

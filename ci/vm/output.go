@@ -88,6 +88,12 @@ func excerpt(console string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
+// diedOfEmulation reports whether a kernel died of a breakpoint of its own, which
+// no kernel does on a real processor.
+func diedOfEmulation(console string) bool {
+	return strings.Contains(console, "Kernel panic - ") && strings.Contains(console, "int3: 0000 [#")
+}
+
 // diagnose finds in a console what ended its guest: a kernel panic or the
 // agent's own message.
 func diagnose(console string) string {

@@ -59,6 +59,24 @@ func TestDiagnose(t *testing.T) {
 	}
 }
 
+func TestDiedOfEmulation(t *testing.T) {
+	const breakpoint = `[    1.69] Oops: int3: 0000 [#1] SMP NOPTI
+[    1.70] CPU: 0 UID: 0 PID: 1 Comm: swapper/0 Not tainted 7.2.13+deb14-amd64 #1
+[    1.75] Kernel panic - not syncing: Fatal exception in interrupt
+`
+	tests := map[string]bool{
+		breakpoint:   true,
+		panicConsole: false,
+		strings.Replace(breakpoint, "int3: 0000", "0002", 1): false,
+		"[    1.69] Oops: int3: 0000 [#1] SMP NOPTI\n":       false, // not dead yet
+	}
+	for console, want := range tests {
+		if got := diedOfEmulation(console); got != want {
+			t.Errorf("%v for %q", got, console)
+		}
+	}
+}
+
 func TestExcerpt(t *testing.T) {
 	if got := excerpt(panicConsole, 2); !strings.HasPrefix(got, "[    7.2] BUG") || strings.Count(got, "\n") != 1 {
 		t.Errorf("panic: %q", got)
