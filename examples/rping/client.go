@@ -15,7 +15,8 @@ import (
 
 // runClient connects and plays the client's part.
 func runClient(ctx context.Context, o options, out *output) *result {
-	r := &result{Role: "client", Policy: o.policy, Size: o.size, Asked: o.count}
+	r := newResult("client")
+	r.Policy, r.Size, r.Asked = o.policy, o.size, o.count
 	d := cm.Dialer{
 		LocalDevice: o.device,
 		Policy:      o.policy,
@@ -31,13 +32,13 @@ func runClient(ctx context.Context, o options, out *output) *result {
 	defer cancel()
 	c, err := d.Dial(limit, to)
 	if err != nil {
-		r.fail(err)
+		r.Fail(err)
 		return r
 	}
-	r.place(c)
+	r.Place(c)
 	out.established(r)
 	began := time.Now()
-	r.fail(pings(ctx, c, o, r, out))
+	r.Fail(pings(ctx, c, o, r, out))
 	r.Seconds = time.Since(began).Seconds()
 	return r
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
-	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
@@ -40,10 +39,7 @@ func cServer(t *testing.T, addr, args string) (*process, netip.AddrPort) {
 	cPort++
 	p := theirs(t, fmt.Sprintf("-s -a %s -p %d %s", addr, cPort, args))
 	at := netip.AddrPortFrom(netip.MustParseAddr(addr), uint16(cPort))
-	require.Eventually(t, func() bool {
-		out, err := exec.Command("rdma", "resource", "show", "cm_id").Output()
-		return err == nil && strings.Contains(string(out), ":"+strconv.Itoa(cPort)+" ")
-	}, patience, 20*time.Millisecond, "rping never listened: %s", p.err.String())
+	p.Listens(t, strconv.Itoa(cPort), false)
 	return p, at
 }
 
@@ -63,13 +59,13 @@ func TestPairClientWithC(t *testing.T) {
 		t.Run(fmt.Sprintf("%s/%d bytes", c.addr, c.size), func(t *testing.T) {
 			srv, at := cServer(t, c.addr, "-v -S 65535")
 			cl := ours(t, fmt.Sprintf("-cvVC%d -a %s -I %s -p %d -S %d", c.count, c.addr, c.addr, at.Port(), c.size))
-			cl.wantStatus(peer.OK)
+			cl.WantStatus(peer.OK)
 			lines := pingLines("ping data: ", c.count, c.size)
-			require.True(t, strings.HasPrefix(cl.out.String(), lines))
-			require.Contains(t, cl.out.String()[len(lines):], fmt.Sprintf("client: %d of %d rounds, %d bytes verified, ", c.count, c.count, c.count*c.size))
-			require.Contains(t, cl.out.String(), fmt.Sprintf(" on %s (%s), policy pin", c.device, c.netdev))
-			srv.wantStatus(0)
-			require.Equal(t, pingLines("server ping data: ", c.count, c.size), srv.out.String())
+			require.True(t, strings.HasPrefix(cl.Out.String(), lines))
+			require.Contains(t, cl.Out.String()[len(lines):], fmt.Sprintf("client: %d of %d rounds, %d bytes verified, ", c.count, c.count, c.count*c.size))
+			require.Contains(t, cl.Out.String(), fmt.Sprintf(" on %s (%s), policy pin", c.device, c.netdev))
+			srv.WantStatus(0)
+			require.Equal(t, pingLines("server ping data: ", c.count, c.size), srv.Out.String())
 		})
 	}
 }
@@ -80,12 +76,12 @@ func TestPairServerWithC(t *testing.T) {
 		t.Run(fmt.Sprintf("%s/%d bytes", c.addr, c.size), func(t *testing.T) {
 			srv, at := server(t, c.addr, "-v")
 			cl := theirs(t, fmt.Sprintf("-c -v -V -C %d -a %s -I %s -p %d -S %d", c.count, c.addr, c.addr, at.Port(), c.size))
-			cl.wantStatus(0)
-			require.Equal(t, pingLines("ping data: ", c.count, c.size), cl.out.String())
-			srv.wantStatus(peer.OK)
+			cl.WantStatus(0)
+			require.Equal(t, pingLines("ping data: ", c.count, c.size), cl.Out.String())
+			srv.WantStatus(peer.OK)
 			lines := pingLines("server ping data: ", c.count, c.size)
-			require.True(t, strings.HasPrefix(srv.out.String(), lines))
-			require.Contains(t, srv.out.String()[len(lines):], fmt.Sprintf("server: %d rounds, %d bytes verified, ", c.count, c.count*c.size))
+			require.True(t, strings.HasPrefix(srv.Out.String(), lines))
+			require.Contains(t, srv.Out.String()[len(lines):], fmt.Sprintf("server: %d rounds, %d bytes verified, ", c.count, c.count*c.size))
 		})
 	}
 }
@@ -103,9 +99,9 @@ func TestPairWithItself(t *testing.T) {
 		t.Run(fmt.Sprintf("%s/%d bytes", c.addr, c.size), func(t *testing.T) {
 			srv, at := server(t, c.addr, "-json")
 			cl := ours(t, fmt.Sprintf("-c -json -C %d -a %s -p %d -S %d", c.count, c.addr, at.Port(), c.size))
-			cl.wantStatus(peer.OK)
-			srv.wantStatus(peer.OK)
-			for _, r := range []result{oneLine(t, cl.out.String()), oneLine(t, srv.out.String())} {
+			cl.WantStatus(peer.OK)
+			srv.WantStatus(peer.OK)
+			for _, r := range []result{oneLine(t, cl.Out.String()), oneLine(t, srv.Out.String())} {
 				require.True(t, r.Connected)
 				require.Equal(t, c.device, r.Device)
 				require.Equal(t, c.netdev, r.Netdev)
@@ -123,16 +119,16 @@ func TestPairDevice(t *testing.T) {
 	guest.NeedTopo(t, "pair")
 	for _, device := range []string{"rxe1", "b0"} {
 		srv := ours(t, "-s -p 0 -device "+device)
-		srv.says("listening on 10.2.0.1:")
-		require.Contains(t, srv.err.String(), "rxe1 (b0)")
-		_, port, _ := strings.Cut(srv.err.String(), "10.2.0.1:")
+		srv.Says("listening on 10.2.0.1:")
+		require.Contains(t, srv.Err.String(), "rxe1 (b0)")
+		_, port, _ := strings.Cut(srv.Err.String(), "10.2.0.1:")
 		port, _, _ = strings.Cut(port, ",")
 		cl := ours(t, "-c -json -C 2 -a 10.2.0.1 -device "+device+" -p "+port)
-		cl.wantStatus(peer.OK)
-		r := oneLine(t, cl.out.String())
+		cl.WantStatus(peer.OK)
+		r := oneLine(t, cl.Out.String())
 		require.Equal(t, "rxe1", r.Device)
 		require.True(t, strings.HasPrefix(r.Local, "10.2.0.1:"), r.Local)
-		srv.wantStatus(peer.OK)
+		srv.WantStatus(peer.OK)
 	}
 }
 
@@ -149,16 +145,16 @@ func TestPairPersistent(t *testing.T) {
 			theirs(t, fmt.Sprintf("-c -V -C 50 -S 500 -a %s -p %d", a, at.Port())))
 	}
 	for _, c := range clients {
-		c.wantStatus(0)
+		c.WantStatus(0)
 	}
-	require.Eventually(t, func() bool { return strings.Count(srv.out.String(), "\n") == len(clients) }, patience, 5*time.Millisecond)
-	for line := range strings.Lines(srv.out.String()) {
+	require.Eventually(t, func() bool { return strings.Count(srv.Out.String(), "\n") == len(clients) }, patience, 5*time.Millisecond)
+	for line := range strings.Lines(srv.Out.String()) {
 		r := oneLine(t, line)
 		require.Equal(t, 50, r.Rounds, line)
 		require.Empty(t, r.Message)
 	}
-	srv.signal(syscall.SIGINT)
-	srv.wantStatus(peer.OK)
+	srv.Signal(syscall.SIGINT)
+	srv.WantStatus(peer.OK)
 }
 
 func TestPairInterrupt(t *testing.T) {
@@ -169,19 +165,19 @@ func TestPairInterrupt(t *testing.T) {
 	}{{0, peer.OK, syscall.SIGINT}, {1 << 30, peer.Interrupted, syscall.SIGINT}, {0, peer.OK, syscall.SIGTERM}} {
 		srv, at := server(t, "10.1.0.1", "-json")
 		cl := ours(t, fmt.Sprintf("-c -C %d -a 10.1.0.1 -p %d", c.count, at.Port()))
-		cl.says("established: ")
-		cl.says(" rounds") // progress
-		cl.signal(c.signal)
-		cl.wantStatus(c.want)
-		require.Contains(t, cl.out.String(), " bytes verified, ", "the result so far is told")
-		require.Contains(t, cl.err.String(), "interrupted")
-		srv.status() // right or wrong: it depends on where in a round the client was
-		r := oneLine(t, srv.out.String())
+		cl.Says("established: ")
+		cl.Says(" rounds") // progress
+		cl.Signal(c.signal)
+		cl.WantStatus(c.want)
+		require.Contains(t, cl.Out.String(), " bytes verified, ", "the result so far is told")
+		require.Contains(t, cl.Err.String(), "interrupted")
+		srv.Status() // right or wrong: it depends on where in a round the client was
+		r := oneLine(t, srv.Out.String())
 		require.Positive(t, r.Rounds)
 	}
 	srv, _ := server(t, "10.1.0.1", "")
-	srv.signal(syscall.SIGINT)
-	srv.wantStatus(peer.Interrupted)
+	srv.Signal(syscall.SIGINT)
+	srv.WantStatus(peer.Interrupted)
 }
 
 // A peer that is killed ends the other side, within moments and with a reason.
@@ -197,10 +193,10 @@ func TestPairKilledPeer(t *testing.T) {
 				srv, at = cServer(t, "10.1.0.1", "")
 			}
 			cl := ours(t, fmt.Sprintf("-c -json -a 10.1.0.1 -p %d", at.Port()))
-			cl.says(" rounds")
-			srv.signal(syscall.SIGKILL)
-			cl.wantStatus(peer.Failed)
-			r := oneLine(t, cl.out.String())
+			cl.Says(" rounds")
+			srv.Signal(syscall.SIGKILL)
+			cl.WantStatus(peer.Failed)
+			r := oneLine(t, cl.Out.String())
 			require.Positive(t, r.Rounds)
 			require.Equal(t, "ECONNRESET", r.Errno, r.Message)
 			require.Contains(t, r.Message, "10.1.0.1")
@@ -210,12 +206,12 @@ func TestPairKilledPeer(t *testing.T) {
 		srv, at := server(t, "10.1.0.1", "-P -json")
 		for i, start := range []func(*testing.T, string) *process{ours, theirs} {
 			cl := start(t, fmt.Sprintf("-c -a 10.1.0.1 -p %d", at.Port()))
-			srv.saysTimes("established: ", i+1)
-			cl.signal(syscall.SIGKILL)
+			srv.SaysTimes("established: ", i+1)
+			cl.Signal(syscall.SIGKILL)
 		}
-		require.Eventually(t, func() bool { return strings.Count(srv.out.String(), "\n") == 2 }, patience, 5*time.Millisecond)
+		require.Eventually(t, func() bool { return strings.Count(srv.Out.String(), "\n") == 2 }, patience, 5*time.Millisecond)
 		// And the server lives on.
-		ours(t, fmt.Sprintf("-c -C 5 -a 10.1.0.1 -p %d", at.Port())).wantStatus(peer.OK)
+		ours(t, fmt.Sprintf("-c -C 5 -a 10.1.0.1 -p %d", at.Port())).WantStatus(peer.OK)
 	})
 }
 
@@ -224,13 +220,13 @@ func TestPairStoppedPeer(t *testing.T) {
 	guest.NeedTopo(t, "pair")
 	srv, at := server(t, "10.1.0.1", "-timeout 1h")
 	cl := ours(t, fmt.Sprintf("-c -json -timeout 5s -a 10.1.0.1 -p %d", at.Port()))
-	cl.says(" rounds")
-	srv.signal(syscall.SIGSTOP)
-	cl.wantStatus(peer.Failed)
-	r := oneLine(t, cl.out.String())
+	cl.Says(" rounds")
+	srv.Signal(syscall.SIGSTOP)
+	cl.WantStatus(peer.Failed)
+	r := oneLine(t, cl.Out.String())
 	require.Positive(t, r.Rounds)
 	require.Contains(t, r.Message, "no answer within 5s")
-	srv.signal(syscall.SIGCONT)
+	srv.Signal(syscall.SIGCONT)
 }
 
 // What the rule or the peer refuses, with its exit status and its reason.
@@ -257,8 +253,8 @@ func TestPairRefusals(t *testing.T) {
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			p := ours(t, "-c -json -C 1 "+c.args)
-			p.wantStatus(c.status)
-			r := oneLine(t, p.out.String())
+			p.WantStatus(c.status)
+			r := oneLine(t, p.Out.String())
 			require.Equal(t, c.error, r.Error, r.Message)
 			require.Equal(t, c.errno, r.Errno, r.Message)
 			require.False(t, r.Connected)
@@ -269,7 +265,7 @@ func TestPairRefusals(t *testing.T) {
 		"-s -a 10.3.0.1": "ErrNotRDMA", "-s -a 10.99.0.1": "ErrNotLocal", "-s -device c0": "ErrNotRDMA", "-s -a fe80::1": "ErrScope",
 	} {
 		p := ours(t, args+" -json")
-		p.wantStatus(peer.Refused)
-		require.Equal(t, want, oneLine(t, p.out.String()).Error)
+		p.WantStatus(peer.Refused)
+		require.Equal(t, want, oneLine(t, p.Out.String()).Error)
 	}
 }

@@ -30,14 +30,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // status is the exit status of one connection, or of the attempt at it.
 func (r *result) status(ctx context.Context, o options) int {
-	switch {
-	case r.err == nil:
-		return peer.OK
-	case ctx.Err() != nil && errors.Is(r.err, context.Canceled):
-		if o.persistent || !o.server && o.count == 0 {
-			return peer.OK // there was no other end
-		}
-		return peer.Interrupted
+	if (o.persistent || !o.server && o.count == 0) && ctx.Err() != nil && errors.Is(r.Err(), context.Canceled) {
+		return peer.OK // there was no other end
 	}
-	return peer.Status(r.err)
+	return peer.StatusOf(ctx, r.Err())
 }

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/railbind/railbind/cm"
+	"github.com/railbind/railbind/examples/internal/program"
 )
 
 const usage = `usage: rb-rping -s [-vVd] [-P] [-S size] [-a addr | -device name] [-p port]
@@ -85,7 +85,7 @@ func parse(args []string) (options, error) {
 	fs.BoolVar(&o.debug, "d", false, "")
 	fs.DurationVar(&o.timeout, "timeout", 15*time.Second, "")
 	fs.BoolVar(&o.json, "json", false, "")
-	if err := fs.Parse(split(fs, args)); err != nil {
+	if err := fs.Parse(program.Split(fs, args)); err != nil {
 		return o, err
 	}
 	given := map[string]bool{}
@@ -155,41 +155,4 @@ func (o *options) check(given map[string]bool, source string) (err error) {
 func (o *options) wildcard() bool {
 	a, err := netip.ParseAddr(o.addr)
 	return err == nil && a.IsUnspecified()
-}
-
-// split takes joined letters apart, as getopt does: -vC10 is -v -C=10.
-func split(fs *flag.FlagSet, args []string) []string {
-	var out []string
-	for _, arg := range args {
-		if parts, ok := letters(fs, arg); ok {
-			out = append(out, parts...)
-		} else {
-			out = append(out, arg)
-		}
-	}
-	return out
-}
-
-func letters(fs *flag.FlagSet, arg string) (parts []string, ok bool) {
-	if len(arg) < 3 || arg[0] != '-' || arg[1] == '-' {
-		return nil, false
-	}
-	if name, _, _ := strings.Cut(arg[1:], "="); fs.Lookup(name) != nil {
-		return nil, false // -device, -V=false
-	}
-	for i := 1; i < len(arg); i++ {
-		f := fs.Lookup(arg[i : i+1])
-		if f == nil {
-			return nil, false
-		}
-		if b, isBool := f.Value.(interface{ IsBoolFlag() bool }); isBool && b.IsBoolFlag() {
-			parts = append(parts, "-"+f.Name)
-			continue
-		}
-		if rest := arg[i+1:]; rest != "" {
-			return append(parts, "-"+f.Name+"="+rest), true
-		}
-		return append(parts, "-"+f.Name), true
-	}
-	return parts, true
 }

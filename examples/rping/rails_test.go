@@ -32,8 +32,8 @@ func TestRailsBothWays(t *testing.T) {
 			for _, port := range []int{oursPort, theirsPort} {
 				before := packets(t)
 				cl := ours(t, fmt.Sprintf("-c -json -C 20 -S 5000 -I %s -a %s -p %d", r.local, r.peer, port))
-				cl.wantStatus(peer.OK)
-				got := oneLine(t, cl.out.String())
+				cl.WantStatus(peer.OK)
+				got := oneLine(t, cl.Out.String())
 				require.Equal(t, 20, got.Rounds)
 				require.Equal(t, r.device, got.Device)
 				require.Equal(t, r.netdev, got.Netdev)
@@ -41,8 +41,8 @@ func TestRailsBothWays(t *testing.T) {
 				wantPackets(t, before, r.device)
 			}
 			cl := theirs(t, fmt.Sprintf("-c -v -V -C 5 -S 5000 -I %s -a %s -p %d", r.local, r.peer, oursPort))
-			cl.wantStatus(0)
-			require.Equal(t, pingLines("ping data: ", 5, 5000), cl.out.String())
+			cl.WantStatus(0)
+			require.Equal(t, pingLines("ping data: ", 5, 5000), cl.Out.String())
 		})
 	}
 }
@@ -51,8 +51,8 @@ func TestRailsBothWays(t *testing.T) {
 func TestRailsDevice(t *testing.T) {
 	guest.NeedTopo(t, "rails")
 	cl := ours(t, fmt.Sprintf("-c -json -C 1 -device rxe1 -a 10.10.1.2 -p %d", oursPort))
-	cl.wantStatus(peer.OK)
-	require.True(t, strings.HasPrefix(oneLine(t, cl.out.String()).Local, "10.10.1.1:"))
+	cl.WantStatus(peer.OK)
+	require.True(t, strings.HasPrefix(oneLine(t, cl.Out.String()).Local, "10.10.1.1:"))
 }
 
 // Scenario 16: a host route sends rail 1's peer through rail 0.
@@ -69,8 +69,8 @@ func TestRailsOverride(t *testing.T) {
 	t.Run("unbound", func(t *testing.T) {
 		before := packets(t)
 		cl := ours(t, to+"-timeout 2s")
-		cl.wantStatus(peer.Failed)
-		r := oneLine(t, cl.out.String())
+		cl.WantStatus(peer.Failed)
+		r := oneLine(t, cl.Out.String())
 		require.Equal(t, "rxe0", r.Device)
 		require.Equal(t, "ETIMEDOUT", r.Errno)
 		require.False(t, r.Connected)
@@ -81,8 +81,8 @@ func TestRailsOverride(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, port %d", args, port), func(t *testing.T) {
 				before := packets(t)
 				cl := ours(t, fmt.Sprintf("%s %s -p %d", to, args, port))
-				cl.wantStatus(peer.OK)
-				r := oneLine(t, cl.out.String())
+				cl.WantStatus(peer.OK)
+				r := oneLine(t, cl.Out.String())
 				require.Equal(t, "rxe1", r.Device)
 				require.Equal(t, "rail1", r.Netdev)
 				require.Equal(t, 50, r.Rounds)
@@ -94,8 +94,8 @@ func TestRailsOverride(t *testing.T) {
 	t.Run("route required", func(t *testing.T) {
 		before := packets(t)
 		cl := ours(t, to+"-I 10.10.1.1 -policy route")
-		cl.wantStatus(peer.Refused)
-		r := oneLine(t, cl.out.String())
+		cl.WantStatus(peer.Refused)
+		r := oneLine(t, cl.Out.String())
 		require.Equal(t, "ErrRouteMismatch", r.Error)
 		require.Equal(t, "EHOSTUNREACH", r.Errno)
 		wantPackets(t, before, "")

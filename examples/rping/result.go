@@ -1,41 +1,23 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/railbind/railbind/cm"
-	"github.com/railbind/railbind/cm/policy"
 	"github.com/railbind/railbind/examples/internal/peer"
 )
 
 // result is what became of one connection, or of the attempt at it.
 type result struct {
-	Role          string    `json:"role"`
-	Local         string    `json:"local,omitempty"`
-	Remote        string    `json:"remote,omitempty"`
-	Device        string    `json:"device,omitempty"`
-	Port          uint8     `json:"port,omitempty"`
-	Netdev        string    `json:"netdev,omitempty"`
-	Policy        cm.Policy `json:"policy"` // the one in effect, once connected
-	Connected     bool      `json:"connected"`
-	Overridden    bool      `json:"overridden"`
-	AssumedOnLink bool      `json:"assumed_on_link"`
-	Size          int       `json:"size"`            // bytes of a ping
-	Asked         int       `json:"asked,omitempty"` // rounds, 0: no end
-	Rounds        int       `json:"rounds"`
-	Bytes         int64     `json:"bytes_verified"`
-	Seconds       float64   `json:"seconds"`
-	Error         string    `json:"error,omitempty"`   // the sentinel's name, where it has one
-	Errno         string    `json:"errno,omitempty"`   // its symbol
-	Message       string    `json:"message,omitempty"` // the whole error
-	err           error
+	peer.Outcome
+	Size    int     `json:"size"`            // bytes of a ping
+	Asked   int     `json:"asked,omitempty"` // rounds, 0: no end
+	Rounds  int     `json:"rounds"`
+	Bytes   int64   `json:"bytes_verified"`
+	Seconds float64 `json:"seconds"`
 }
 
 func (r *result) round(size int) {
@@ -43,61 +25,15 @@ func (r *result) round(size int) {
 	r.Bytes += int64(size)
 }
 
-// place notes where a connection is.
-func (r *result) place(c *cm.Conn) {
-	b, d := c.Binding(), c.Decision()
-	r.Connected = true
-	r.Local, r.Remote = c.LocalAddr().String(), c.RemoteAddr().String()
-	r.Device, r.Port, r.Netdev = b.Device, b.Port, b.Netdev
-	r.Policy, r.Overridden, r.AssumedOnLink = d.Policy, d.Overridden, d.AssumedOnLink
-}
+func newResult(role string) *result { return &result{Outcome: peer.Outcome{Role: role}} }
 
-// fail notes an error, and from it where an attempt was.
-func (r *result) fail(err error) {
-	if err == nil {
-		return
-	}
-	r.err, r.Message, r.Error = err, err.Error(), policy.SentinelName(err)
-	var errno syscall.Errno
-	if errors.As(err, &errno) {
-		r.Errno = policy.ErrnoName(errno)
-	}
-	var at *cm.OpError
-	if !r.Connected && errors.As(err, &at) {
-		r.Device = at.Device
-		if at.Local.IsValid() {
-			r.Local = at.Local.String()
-		}
-		if at.Remote.IsValid() {
-			r.Remote = at.Remote.String()
-		}
-	}
-}
-
-// text is the result on one line.
-func (r *result) text() string {
+// Text is the result on one line.
+func (r *result) Text() string {
 	s := fmt.Sprintf("%s: %d", r.Role, r.Rounds)
 	if r.Asked > 0 {
 		s += fmt.Sprintf(" of %d", r.Asked)
 	}
-	s += fmt.Sprintf(" rounds, %d bytes verified, %s", r.Bytes, r.where())
-	return s + fmt.Sprintf(", %.2f s", r.Seconds)
-}
-
-func (r *result) where() string {
-	s := fmt.Sprintf("%s -> %s on %s (%s)", r.Local, r.Remote, r.Device, r.Netdev)
-	if r.Role == "server" {
-		s = fmt.Sprintf("%s <- %s on %s (%s)", r.Local, r.Remote, r.Device, r.Netdev)
-	} else {
-		s += fmt.Sprintf(", policy %s", r.Policy)
-	}
-	if r.Overridden {
-		s += ", overridden"
-	}
-	if r.AssumedOnLink {
-		s += ", assumed on-link"
-	}
-	return s
+	return s + fmt.Sprintf(" rounds, %d bytes verified, %s, %.2f s", r.Bytes, r.Where(), r.Seconds)
 }
 
 // output writes for the user. Its methods may be called at once from many
@@ -124,7 +60,7 @@ func (o *output) debug(format string, args ...any) {
 
 func (o *output) listening(l *cm.Listener) { o.say("%s", peer.Listening(l)) }
 
-func (o *output) established(r *result) { o.say("established: %s", r.where()) }
+func (o *output) established(r *result) { o.say("established: %s", r.Where()) }
 
 // progress says now and then how far a long run has come: after a second, then
 // ever less often.
@@ -161,22 +97,7 @@ func (o *output) data(format string, b []byte) {
 func (o *output) result(r *result) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.json {
-		e := json.NewEncoder(o.out)
-		e.SetEscapeHTML(false)
-		_ = e.Encode(r)
-		return
-	}
-	if r.Connected {
-		fmt.Fprintln(o.out, r.text())
-	}
-	switch {
-	case r.err == nil:
-	case errors.Is(r.err, context.Canceled):
-		fmt.Fprintln(o.err, "rb-rping: interrupted")
-	default:
-		fmt.Fprintf(o.err, "rb-rping: %v\n", r.err)
-	}
+	peer.Print("rb-rping", o.json, r, o.out, o.err)
 }
 
 // round says in which round an error came.

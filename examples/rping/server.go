@@ -18,8 +18,8 @@ import (
 func serve(ctx context.Context, o options, out *output) int {
 	l, err := listen(o)
 	if err != nil {
-		r := &result{Role: "server"}
-		r.fail(err)
+		r := newResult("server")
+		r.Fail(err)
 		out.result(r)
 		return r.status(ctx, o)
 	}
@@ -30,9 +30,9 @@ func serve(ctx context.Context, o options, out *output) int {
 	}
 	req, err := l.Accept(ctx)
 	l.Close() // who comes now is refused at once, instead of waiting for a turn
-	r := &result{Role: "server"}
+	r := newResult("server")
 	if err != nil {
-		r.fail(err)
+		r.Fail(err)
 	} else {
 		r = answer(ctx, req, o, out)
 	}
@@ -58,8 +58,8 @@ func serveAll(ctx context.Context, l *cm.Listener, o options, out *output) int {
 	for {
 		req, err := l.Accept(ctx)
 		if err != nil {
-			r := &result{Role: "server"}
-			r.fail(err)
+			r := newResult("server")
+			r.Fail(err)
 			if ctx.Err() == nil {
 				out.result(r)
 			}
@@ -75,18 +75,19 @@ func serveAll(ctx context.Context, l *cm.Listener, o options, out *output) int {
 
 // answer accepts a connection and echoes its pings until the client leaves.
 func answer(ctx context.Context, req *cm.Request, o options, out *output) *result {
-	r := &result{Role: "server", Remote: req.RemoteAddr().String()}
+	r := newResult("server")
+	r.Remote = req.RemoteAddr().String()
 	limit, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	c, err := req.Accept(limit, cm.AcceptConfig{Queues: queues})
 	if err != nil {
-		r.fail(err)
+		r.Fail(err)
 		return r
 	}
-	r.place(c)
+	r.Place(c)
 	out.established(r)
 	began := time.Now()
-	r.fail(echoes(ctx, c, o, r, out))
+	r.Fail(echoes(ctx, c, o, r, out))
 	r.Seconds = time.Since(began).Seconds()
 	return r
 }
