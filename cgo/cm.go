@@ -215,9 +215,13 @@ func (id ID) Disconnect() error {
 // its states.
 //
 // Implements: int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *qp_init_attr)
+// and int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *qp_init_attr)
 func (id ID) CreateQP(pd PD, attr *QPInitAttr) (QP, error) {
 	enter()
 	defer leave()
+	if attr.extended() {
+		return id.createQPEx(pd, attr)
+	}
 	var qp QP
 	c := toQPInitAttr(attr)
 	if err := check("rdma_create_qp", int(C.rb_cm_create_qp(id.p, pd.p, &c, &qp.p))); err != nil {

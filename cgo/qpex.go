@@ -10,10 +10,8 @@ func (a *QPInitAttr) extended() bool {
 	return !a.XRCD.IsNil() || a.SendOps|uint64(a.CreateFlags)|uint64(a.SourceQPN) != 0
 }
 
-// createQPEx creates a queue pair of any kind.
-//
-// Implements: struct ibv_qp *ibv_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *qp_init_attr_ex)
-func (p PD) createQPEx(a *QPInitAttr) (QP, error) {
+// ex is a in the form of C.
+func (a *QPInitAttr) ex(p PD) C.struct_ibv_qp_init_attr_ex {
 	c := C.struct_ibv_qp_init_attr_ex{
 		send_cq:        a.SendCQ.p,
 		recv_cq:        a.RecvCQ.p,
@@ -39,6 +37,14 @@ func (p PD) createQPEx(a *QPInitAttr) (QP, error) {
 	if a.SendOps != 0 {
 		c.comp_mask |= C.IBV_QP_INIT_ATTR_SEND_OPS_FLAGS
 	}
+	return c
+}
+
+// createQPEx creates a queue pair of any kind.
+//
+// Implements: struct ibv_qp *ibv_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *qp_init_attr_ex)
+func (p PD) createQPEx(a *QPInitAttr) (QP, error) {
+	c := a.ex(p)
 	r := C.rb_create_qp_ex(p.p.context, &c)
 	if err := check("ibv_create_qp_ex", int(r.err)); err != nil {
 		return QP{}, err

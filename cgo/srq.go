@@ -47,12 +47,8 @@ func (p PD) CreateSRQ(a *SRQAttr) (SRQ, error) {
 	return SRQ{r.p}, check("ibv_create_srq", int(r.err))
 }
 
-// CreateSRQEx creates a shared receive queue of any type.
-//
-// Implements: struct ibv_srq *ibv_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *srq_init_attr_ex)
-func (p PD) CreateSRQEx(a *SRQInitAttr) (SRQ, error) {
-	enter()
-	defer leave()
+// ex is a in the form of C.
+func (a *SRQInitAttr) ex(p PD) C.struct_ibv_srq_init_attr_ex {
 	init := C.struct_ibv_srq_init_attr_ex{
 		attr:      a.Attr.toC(),
 		comp_mask: C.IBV_SRQ_INIT_ATTR_TYPE | C.IBV_SRQ_INIT_ATTR_PD,
@@ -71,6 +67,16 @@ func (p PD) CreateSRQEx(a *SRQInitAttr) (SRQ, error) {
 	if a.MaxTags != 0 {
 		init.comp_mask |= C.IBV_SRQ_INIT_ATTR_TM
 	}
+	return init
+}
+
+// CreateSRQEx creates a shared receive queue of any type.
+//
+// Implements: struct ibv_srq *ibv_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *srq_init_attr_ex)
+func (p PD) CreateSRQEx(a *SRQInitAttr) (SRQ, error) {
+	enter()
+	defer leave()
+	init := a.ex(p)
 	r := C.rb_create_srq_ex(p.p.context, &init)
 	a.Attr = srqAttr(&init.attr)
 	return SRQ{r.p}, check("ibv_create_srq_ex", int(r.err))

@@ -81,6 +81,7 @@ type ID struct {
 	info      cgo.IDInfo // as of the last event or bind
 	ctx       *ibv.Context
 	qp        *ibv.QP
+	srq       *ibv.SRQ
 	fault     bool           // the QP is known to be in error
 	cause     error          // of Poisoned and Removed
 	landed    time.Time      // when the request behind a child came

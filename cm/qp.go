@@ -10,12 +10,14 @@ import (
 // CreateQP makes the id's queue pair on the id's device, in a PD and with CQs
 // of that device; librdmacm moves it through its states, and a UD queue pair, the
 // only type of an id of datagrams, is ready at once. The id's Close closes it; so
-// may the caller, before, which ends the connection.
+// may the caller, before, which ends the connection. Where CreateSRQ has made a
+// shared receive queue, the queue pair takes its receives from it.
 //
 // Errors: ErrState, ibv.ErrForeignContext where pd belongs to another device or
 // to another opening of the same one (take it from id.Context()).
 //
 // Implements: int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *qp_init_attr)
+// and int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *qp_init_attr)
 func (id *ID) CreateQP(pd *ibv.PD, cfg ibv.QPConfig) (*ibv.QP, error) {
 	const op = "create queue pair"
 	if err := id.begin(op, StateBoundDevice, StateAddrResolved, StateRouteResolved, StateRequested); err != nil {
@@ -34,6 +36,9 @@ func (id *ID) CreateQP(pd *ibv.PD, cfg ibv.QPConfig) (*ibv.QP, error) {
 	state := ibv.QPInit
 	if id.cfg.PortSpace.datagrams() { // whose QP librdmacm makes ready at once
 		cfg.Type, state = ibv.UD, ibv.QPRTS
+	}
+	if cfg.SRQ == nil { // librdmacm would take it too
+		cfg.SRQ = id.SRQ()
 	}
 	var raw cgo.QP
 	qp, err := ibv.NewQP(ctx, pd, cfg, func(pd cgo.PD, attr *cgo.QPInitAttr) (cgo.QP, error) {

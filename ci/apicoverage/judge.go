@@ -23,7 +23,7 @@ const (
 var classes = []class{guest, fake, pure, compiled, left, unknown}
 
 // guestTest matches the name of a test that ci/guest-test runs on a kernel.
-var guestTest = regexp.MustCompile(`^Test(Pair|Hosts|Field|Bare|None|Oracle|Rails|Siw)`)
+var guestTest = regexp.MustCompile(`^Test(Pair|Hosts|Shared|Exclusive|Field|Bare|None|Oracle|Rails|Siw)`)
 
 // report is the state of each function.
 type report struct {
