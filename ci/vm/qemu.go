@@ -24,7 +24,7 @@ func qemuArgs(o options, host int, image string, kvm bool) []string {
 		"-name", fmt.Sprintf("railbind-host%d", host),
 		"-m", strconv.Itoa(o.mem), "-smp", strconv.Itoa(o.cpus),
 	}
-	cmdline := "console=ttyS0 panic=-1 oops=panic net.ifnames=0 random.trust_cpu=on" +
+	cmdline := "console=ttyS0 panic=-1 oops=panic no_timer_check net.ifnames=0 random.trust_cpu=on" +
 		" mitigations=off" // only saves time: nothing in a guest is secret
 	switch {
 	case o.icount:
