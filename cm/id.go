@@ -279,6 +279,9 @@ func (id *ID) QP() *ibv.QP {
 
 // LocalAddr is the local address and port; the zone of a link-local address is
 // its interface's index.
+//
+// Implements: static inline struct sockaddr *rdma_get_local_addr(struct rdma_cm_id *id)
+// and __be16 rdma_get_src_port(struct rdma_cm_id *id)
 func (id *ID) LocalAddr() netip.AddrPort {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -286,6 +289,9 @@ func (id *ID) LocalAddr() netip.AddrPort {
 }
 
 // RemoteAddr is the peer's address and port.
+//
+// Implements: static inline struct sockaddr *rdma_get_peer_addr(struct rdma_cm_id *id)
+// and __be16 rdma_get_dst_port(struct rdma_cm_id *id)
 func (id *ID) RemoteAddr() netip.AddrPort {
 	id.mu.Lock()
 	defer id.mu.Unlock()

@@ -49,6 +49,8 @@ func TestPairSharedReceives(t *testing.T) {
 		require.ErrorIs(t, srq.Close(), ibv.ErrBusy)
 		require.NoError(t, request.Accept(ctx, ConnParam{}))
 		require.NoError(t, <-asked)
+		require.Equal(t, client.LocalAddr(), request.RemoteAddr())
+		require.Equal(t, client.RemoteAddr(), request.LocalAddr())
 		t.Cleanup(func() { require.NoError(t, client.QP().Close()) })
 		require.NoError(t, client.QP().PostSend(ibv.SendWR{Inline: []byte(text)}))
 		cq.one(t)

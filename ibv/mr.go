@@ -159,6 +159,7 @@ func registerError(op, object string, mem []byte, err error) error {
 // uses it is in flight: poll its completion or close the queue pair.
 //
 // Implements: int ibv_dereg_mr(struct ibv_mr *mr)
+// and static inline int rdma_dereg_mr(struct ibv_mr *mr)
 func (m *MR) Close() error {
 	return m.life().close(func() error {
 		if err := m.closeWith("deregister memory", m.destroy); err != nil {
