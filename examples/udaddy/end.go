@@ -57,7 +57,7 @@ func (e *end) add(id *cm.ID) (*node, error) {
 	n := &node{id: id}
 	e.nodes = append(e.nodes, n)
 	var err error
-	n.Datagrams, err = peer.NewDatagrams(id, e.Size, e.Count)
+	n.Datagrams, err = peer.NewDatagrams(id, e.Size, e.Count, e.Count)
 	return n, err
 }
 

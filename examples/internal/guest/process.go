@@ -108,7 +108,8 @@ func (p *Process) WantStatus(want int) {
 
 func (p *Process) Signal(s os.Signal) { require.NoError(p.t, p.cmd.Process.Signal(s)) }
 
-// Says waits until the process has written s to stderr.
+// Says waits until the process has written s. (A C program holds its stdout back
+// until it ends, unless stdbuf starts it.)
 func (p *Process) Says(s string) {
 	p.t.Helper()
 	p.SaysTimes(s, 1)
@@ -116,7 +117,7 @@ func (p *Process) Says(s string) {
 
 func (p *Process) SaysTimes(s string, n int) {
 	p.t.Helper()
-	require.Eventually(p.t, func() bool { return strings.Count(p.Err.String(), s) >= n }, Patience, 5*time.Millisecond,
+	require.Eventually(p.t, func() bool { return strings.Count(p.Err.String()+p.Out.String(), s) >= n }, Patience, 5*time.Millisecond,
 		"%v said:\n%s%s", p.args, p.Out.String(), p.Err.String())
 }
 

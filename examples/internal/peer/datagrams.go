@@ -25,14 +25,14 @@ type Datagrams struct {
 	wcs []ibv.WC
 }
 
-// NewDatagrams makes the queue pair and posts the receives.
-func NewDatagrams(id *cm.ID, size, count int) (d *Datagrams, err error) {
+// NewDatagrams makes a queue pair for so many sends of a size, and posts receives.
+func NewDatagrams(id *cm.ID, size, sends, receives int) (d *Datagrams, err error) {
 	ctx, b := id.Context(), id.Binding()
 	port, err := ctx.QueryPort(b.Port)
 	if err != nil {
 		return nil, err
 	}
-	if most := port.ActiveMTU.Bytes(); size > most && count > 0 {
+	if most := port.ActiveMTU.Bytes(); size > most && sends > 0 {
 		return nil, fmt.Errorf("-S %d: a datagram of %s has at most %d bytes, its MTU: %w", size, b.Device, most, ibv.ErrTooLong)
 	}
 	d = &Datagrams{Messages: Messages{Size: size}, wcs: make([]ibv.WC, 8)}
@@ -45,18 +45,18 @@ func NewDatagrams(id *cm.ID, size, count int) (d *Datagrams, err error) {
 	if d.ch, err = ctx.NewCompChannel(); err != nil {
 		return nil, err
 	}
-	depth := max(1, count)
-	if d.cq, err = ctx.CreateCQ(ibv.CQConfig{Size: 2 * depth, Channel: d.ch}); err != nil {
+	sends = max(1, sends)
+	if d.cq, err = ctx.CreateCQ(ibv.CQConfig{Size: sends + receives, Channel: d.ch}); err != nil {
 		return nil, err
 	}
 	if d.pd, err = ctx.AllocPD(); err != nil {
 		return nil, err
 	}
-	if d.mr, err = d.pd.AllocMR((depth+1)*d.slot(), ibv.LocalWrite); err != nil {
+	if d.mr, err = d.pd.AllocMR((receives+1)*d.slot(), ibv.LocalWrite); err != nil {
 		return nil, err
 	}
-	d.QP, err = id.CreateQP(d.pd, ibv.QPConfig{Type: ibv.UD, SendCQ: d.cq, RecvCQ: d.cq, MaxSend: depth, MaxRecv: depth})
-	for i := 0; i < count && err == nil; i++ {
+	d.QP, err = id.CreateQP(d.pd, ibv.QPConfig{Type: ibv.UD, SendCQ: d.cq, RecvCQ: d.cq, MaxSend: sends, MaxRecv: max(1, receives)})
+	for i := 0; i < receives && err == nil; i++ {
 		err = d.QP.PostRecv(ibv.RecvWR{ID: uint64(i), SGEs: []ibv.SGE{d.mr.SGE(i*d.slot(), d.slot())}})
 	}
 	return d, err
