@@ -5,6 +5,10 @@ import (
 	"syscall"
 )
 
+// NoLibrary is the errno of all calls where rdma-core's libraries are not there:
+// ELIBACC of Linux, which other systems lack.
+const NoLibrary = syscall.Errno(79)
+
 // Error is a failed call into librdmacm or libibverbs.
 //
 // errors.Is matches it with its syscall.Errno, and, for ENOSYS and EOPNOTSUPP,

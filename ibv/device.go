@@ -2,8 +2,6 @@ package ibv
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -40,9 +38,13 @@ func Devices() ([]Device, error) {
 // noRDMA tells a machine without RDMA from other failures to list or open.
 func noRDMA(op string, err error) error {
 	e := &Error{Op: op, Err: err}
-	if errors.Is(err, syscall.ENOSYS) && cgo.Available {
+	switch {
+	case errors.Is(err, cgo.NoLibrary):
 		e.Kind = ErrNoRDMA
-		e.Hint = "load a driver: an HCA's, or rdma_rxe and ib_uverbs (modprobe; package rdma-core); in a container, on the host"
+		e.Hint = "install libibverbs and librdmacm of rdma-core (Debian: libibverbs1 librdmacm1 ibverbs-providers)"
+	case errors.Is(err, syscall.ENOSYS) && cgo.Available:
+		e.Kind = ErrNoRDMA
+		e.Hint = "load a driver: an HCA's, or rdma_rxe and ib_uverbs (modprobe; package rdma-core); in a container, on the host; rb-doctor looks further"
 	}
 	return e
 }
@@ -61,13 +63,15 @@ func openError(name string, err error) error {
 			dev := "/dev/infiniband/" + d.DevName
 			e.Kind = ErrDeviceNotAccessible
 			e.Hint = "is " + dev + " there and yours to read and write? in a container: --device=" + dev +
-				" --device=/dev/infiniband/rdma_cm"
+				" --device=/dev/infiniband/rdma_cm; rb-doctor looks further"
 			return e
 		}
 		names = append(names, d.Name)
 	}
-	if _, err := os.Stat(filepath.Join(sysfs, name)); name != "" && err == nil {
-		return diagnose(name, charDevs()[name], false)
+	if h := thisHost(); name != "" && h.exists("/sys/class/infiniband", name) {
+		if e, _ := h.deviceError(name, false); e != nil {
+			return e
+		}
 	}
 	e.Kind = ErrNoDevice
 	if len(names) == 0 {

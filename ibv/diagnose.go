@@ -1,103 +1,130 @@
 package ibv
 
 import (
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
-	"syscall"
-
-	"github.com/railbind/railbind/cgo"
+	"slices"
 )
 
-// DeviceReport says whether a device that the kernel has can be used, and if not,
-// why.
-type DeviceReport struct {
-	Name    string // the kernel's name, "rxe0"
-	CharDev string // its character device, "/dev/infiniband/uverbs0"; empty where it has none
-	// Err is nil for a device that can be used. It matches
-	// ErrDeviceNotAccessible where the character device is not there or not to
-	// be opened, and ErrNoProvider where rdma-core's part for it is missing.
-	Err error
-}
+// Severity says how bad a Finding is. The zero value is no severity.
+type Severity int
 
-func (r DeviceReport) String() string {
-	if r.Err == nil {
-		return r.Name + ": usable"
-	}
-	return r.Name + ": " + r.Err.Error()
-}
-
-// Where the kernel and udev put what Diagnose looks at.
-var (
-	sysfsVerbs = "/sys/class/infiniband_verbs"
-	devDir     = "/dev/infiniband"
+// Severities.
+const (
+	SeverityOK      Severity = iota + 1 // looked at, and fine
+	SeverityNote                        // worth knowing
+	SeverityWarning                     // works, and will not in some cases
+	SeverityError                       // does not work
 )
 
-// Diagnose looks at each device that the kernel has, from the kernel's side:
-// Devices lists only those that libibverbs finds a provider for. Without RDMA in
-// the kernel the error matches ErrNoRDMA.
-func Diagnose() ([]DeviceReport, error) {
-	const op = "diagnose devices"
-	names, err := filepath.Glob(filepath.Join(sysfs, "*"))
-	if err != nil {
-		return nil, &Error{Op: op, Err: err}
+var severityNames = []string{SeverityOK: "ok", SeverityNote: "note", SeverityWarning: "warning", SeverityError: "error"}
+
+func (s Severity) String() string {
+	if s < SeverityOK || s > SeverityError {
+		return fmt.Sprintf("Severity(%d)", int(s))
 	}
-	list, listErr := cgo.Devices()
-	if len(names) == 0 && listErr != nil {
-		return nil, noRDMA(op, listErr)
-	}
-	listed := map[string]bool{}
-	for _, d := range list {
-		listed[d.Name] = true
-	}
-	chars := charDevs()
-	out := make([]DeviceReport, len(names))
-	for i, path := range names {
-		name := filepath.Base(path)
-		out[i] = DeviceReport{Name: name, Err: diagnose(name, chars[name], listed[name])}
-		if char := chars[name]; char != "" {
-			out[i].CharDev = filepath.Join(devDir, char)
-		}
-	}
-	return out, nil
+	return severityNames[s]
 }
 
-// charDevs names the character device of each device.
-func charDevs() map[string]string {
-	out := map[string]string{}
-	dirs, _ := filepath.Glob(filepath.Join(sysfsVerbs, "uverbs*"))
-	for _, dir := range dirs {
-		if name, err := os.ReadFile(filepath.Join(dir, "ibdev")); err == nil {
-			out[strings.TrimSpace(string(name))] = filepath.Base(dir)
-		}
-	}
-	return out
-}
+// MarshalText is String.
+func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-func diagnose(name, char string, listed bool) error {
-	const op = "diagnose device"
-	if char == "" {
-		return &Error{Op: op, Object: name, Kind: ErrDeviceNotAccessible,
-			Hint: "the kernel shows no character device for it: load ib_uverbs (modprobe ib_uverbs)"}
+// UnmarshalText reads what MarshalText wrote.
+func (s *Severity) UnmarshalText(text []byte) error {
+	i := slices.Index(severityNames, string(text))
+	if i < int(SeverityOK) {
+		return invalid("read severity", string(text), ErrInvalid, "there are ok, note, warning, error")
 	}
-	path := filepath.Join(devDir, char)
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return &Error{Op: op, Object: name, Kind: ErrDeviceNotAccessible, Err: err,
-			Hint: fmt.Sprintf("character device missing; in a container: --device=%s --device=%s", path, filepath.Join(devDir, "rdma_cm"))}
-	case errors.Is(err, syscall.EPERM):
-		return &Error{Op: op, Object: name, Kind: ErrDeviceNotAccessible, Err: err,
-			Hint: "a device rule of the container's cgroup, a device of another network namespace where RDMA's are exclusive (rdma system show), or a file that is no such device: --device=" + path}
-	case err != nil:
-		return &Error{Op: op, Object: name, Kind: ErrDeviceNotAccessible, Err: err, Hint: "is it yours to read and write?"}
-	}
-	_ = f.Close()
-	if !listed {
-		return &Error{Op: op, Object: name, Kind: ErrNoProvider,
-			Hint: "the kernel has it, libibverbs has no provider for it: install rdma-core's (Debian: ibverbs-providers), as new as the kernel's driver"}
-	}
+	*s = Severity(i)
 	return nil
+}
+
+// Finding is one thing that Diagnose looked at. What Check names:
+//
+//	system         this build can use RDMA at all
+//	libraries      rdma-core's libraries are there; versions with a fault in our path
+//	modules        the kernel's part of verbs and of the connection manager, and the
+//	               RDMA driver of each adapter whose network driver is there
+//	manager        the connection manager's character device can be opened
+//	devices        there is a device
+//	device         its character device can be opened, it has a provider and a GUID
+//	link           each port is active
+//	gid            each port has an address that the connection manager can bind to
+//	mtu            what the MTU of the network device leaves for RDMA
+//	memlock        how much memory may be registered
+//	cgroup         limits of the RDMA controller
+//	namespace      RDMA's network namespaces, and the own one
+//	kernel         a version with a fault in our path
+//	shared-subnet  two rails in one subnet: arp_ignore, arp_announce, rp_filter, accept_local
+//	vrf            a VRF's table ends in a default route
+//	ipv6           several rails with IPv6: rules that keep a connection on its rail
+type Finding struct {
+	Severity Severity `json:"severity"`
+	Check    string   `json:"check"`
+	Object   string   `json:"object"`       // of what: "rxe0", "/dev/infiniband/rdma_cm"
+	What     string   `json:"what"`         // what was found, and what it means
+	Do       []string `json:"do,omitempty"` // shell commands that mend it, as root
+	// Err is set where calls fail for this reason, and matches what they return:
+	// ErrNoRDMA, ErrDeviceNotAccessible, ErrNoProvider.
+	Err error `json:"-"`
+}
+
+func (f Finding) String() string {
+	return f.Severity.String() + ": " + f.Check + " of " + f.Object + ": " + f.What
+}
+
+// Diagnose looks at everything that RDMA needs on this host, as seen by this
+// process: kernel, devices, rdma-core, limits, namespaces and addresses. The
+// host is ready where no finding is a SeverityError. It changes nothing, and takes
+// some milliseconds for each device. The program rb-doctor prints it.
+func Diagnose() []Finding { return thisHost().diagnose() }
+
+// diagnosis is a Diagnose under way.
+type diagnosis struct {
+	*host
+	findings []Finding
+	devices  []diagnosed
+	net      []netdev
+}
+
+// diagnosed is a device, with what is known of it.
+type diagnosed struct {
+	name string
+	err  error // why it cannot be used
+	opened
+	rails []netdev // network devices whose addresses it has, in this namespace
+}
+
+// software tells whether a device is rxe's, which names itself.
+func (d *diagnosis) software(dev diagnosed) bool {
+	return d.read("/sys/class/infiniband", dev.name, "node_desc") == "rxe"
+}
+
+// add is a finding; do may be nil.
+func (d *diagnosis) add(s Severity, check, object string, do []string, format string, args ...any) *Finding {
+	d.findings = append(d.findings, Finding{Severity: s, Check: check, Object: object, What: fmt.Sprintf(format, args...), Do: do})
+	return &d.findings[len(d.findings)-1]
+}
+
+// addError is a finding of SeverityError that calls report, too.
+func (d *diagnosis) addError(check, object string, do []string, e *Error) {
+	d.add(SeverityError, check, object, do, "%s", e.cause("")).Err = e
+}
+
+func (h *host) diagnose() []Finding {
+	d := &diagnosis{host: h, net: h.netdevs()}
+	if !d.system() {
+		return d.findings
+	}
+	listed, listErr := d.listed()
+	d.libraries(listErr)
+	d.modules()
+	d.manager()
+	d.look(listed)
+	d.ports()
+	d.process()
+	d.namespaces()
+	d.versions()
+	d.subnets()
+	d.routing()
+	return d.findings
 }

@@ -43,8 +43,9 @@ var (
 	// ErrInvalid: an argument that no device takes (EINVAL).
 	ErrInvalid error = &sentinel{"invalid argument", syscall.EINVAL, nil}
 
-	// ErrNoRDMA: the kernel has no RDMA support loaded.
-	ErrNoRDMA error = &sentinel{text: "no RDMA in this kernel"}
+	// ErrNoRDMA: the kernel has no RDMA support loaded or no device, or rdma-core's
+	// libraries are not there. Diagnose tells which.
+	ErrNoRDMA error = &sentinel{text: "no RDMA here"}
 	// ErrNoDevice: no RDMA device has that name (ENODEV).
 	ErrNoDevice error = &sentinel{"no such RDMA device", syscall.ENODEV, nil}
 	// ErrAmbiguousDevice: several RDMA devices fit (ENOTUNIQ).
@@ -103,21 +104,27 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString("ibv: " + e.Op)
+	text := "ibv: " + e.Op
 	if e.Object != "" {
-		b.WriteString(" on " + e.Object)
+		text += " on " + e.Object
 	}
+	return text + e.cause(": ")
+}
+
+// cause is what went wrong and what to do about it, behind a separator.
+func (e *Error) cause(sep string) string {
+	var text string
 	if e.Kind != nil {
-		b.WriteString(": " + e.Kind.Error())
+		text += sep + e.Kind.Error()
+		sep = ": "
 	}
 	if e.Err != nil {
-		b.WriteString(": " + e.Err.Error())
+		text += sep + e.Err.Error()
 	}
 	if e.Hint != "" {
-		b.WriteString(" (" + e.Hint + ")")
+		text += " (" + e.Hint + ")"
 	}
-	return b.String()
+	return text
 }
 
 // Unwrap returns the sentinel and the cause.

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -75,7 +74,7 @@ func (s Selector) Find() (Device, error) {
 		if len(names) == 0 {
 			hint = "there is no RDMA device here"
 		}
-		if shut = append(shut, unlisted(list)...); shut != nil {
+		if shut = append(shut, thisHost().unlisted(names)...); shut != nil {
 			hint += "; not looked into: " + strings.Join(shut, "; ")
 		}
 		return Device{}, &Error{Op: op, Kind: ErrNoDevice, Hint: hint}
@@ -85,17 +84,6 @@ func (s Selector) Find() (Device, error) {
 		several = append(several, d.Name)
 	}
 	return Device{}, &Error{Op: op, Kind: ErrAmbiguousDevice, Hint: fmt.Sprintf("%s have %v", strings.Join(several, ", "), s)}
-}
-
-// unlisted says of the devices that are not in list what is wrong with them.
-func unlisted(list []Device) (out []string) {
-	reports, _ := Diagnose()
-	for _, r := range reports {
-		if r.Err != nil && !slices.ContainsFunc(list, func(d Device) bool { return d.Name == r.Name }) {
-			out = append(out, r.Err.Error())
-		}
-	}
-	return out
 }
 
 // Open opens the device that fits; see Find and Open.
