@@ -19,7 +19,7 @@ packages:
 
 build: packages ## build the programs to bin/
 	@mkdir -p $(BIN)
-	cd examples && go build -o ../$(BIN)/rb-rping ./rping && go build -o ../$(BIN)/rb-explain ./explain && go build -o ../$(BIN)/rb-perf ./perf
+	cd examples && go build -o ../$(BIN)/rb-rping ./rping && go build -o ../$(BIN)/rb-explain ./explain && go build -o ../$(BIN)/rb-perf ./perf && go build -o ../$(BIN)/rb-doctor ./doctor
 
 demo: build ## show the main job on real RDMA, in two Soft-RoCE guests
 	@ci/demo

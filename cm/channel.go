@@ -69,12 +69,14 @@ func NewEventChannel() (*EventChannel, error) {
 // explainNoChannel says what is missing where no event channel can be had.
 func explainNoChannel(err error) error {
 	switch {
+	case errors.Is(err, cgo.NoLibrary):
+		return fmt.Errorf("cm: event channel: %w: install libibverbs and librdmacm of rdma-core (Debian: libibverbs1 librdmacm1 ibverbs-providers): %w", ibv.ErrNoRDMA, err)
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
 		return fmt.Errorf("cm: event channel: %w: may not open /dev/infiniband/rdma_cm; grant access to it (in a container: --device=/dev/infiniband/rdma_cm): %w", ibv.ErrDeviceNotAccessible, err)
 	case errors.Is(err, syscall.ENODEV) && exists("/dev/infiniband/rdma_cm"):
-		return fmt.Errorf("cm: event channel: %w: there is no RDMA device; load the adapter's driver, or, without hardware: rdma link add rxe0 type rxe netdev NETDEV; in a container, or another network namespace, devices are not seen if `rdma system show` says exclusive: %w", ibv.ErrNoRDMA, err)
+		return fmt.Errorf("cm: event channel: %w: there is no RDMA device; load the adapter's driver, or, without hardware: rdma link add rxe0 type rxe netdev NETDEV; in a container, or another network namespace, devices are not seen if `rdma system show` says exclusive; rb-doctor looks further: %w", ibv.ErrNoRDMA, err)
 	case errors.Is(err, syscall.ENODEV), errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ENOSYS):
-		return fmt.Errorf("cm: event channel: %w: no /dev/infiniband/rdma_cm; load the module rdma_ucm (in a container: --device=/dev/infiniband/rdma_cm): %w", ibv.ErrNoRDMA, err)
+		return fmt.Errorf("cm: event channel: %w: no /dev/infiniband/rdma_cm; load the module rdma_ucm (in a container: --device=/dev/infiniband/rdma_cm); rb-doctor looks further: %w", ibv.ErrNoRDMA, err)
 	}
 	return fmt.Errorf("cm: event channel: %w", err)
 }
