@@ -256,12 +256,13 @@ func (r *CQRecord) PollArm(wc *WC, n int, solicited bool) int {
 	return k
 }
 
-// PollSpin is Poll that looks again for up to spin nanoseconds; took is how long
-// it did, 0 where something was there at once.
-func (r *CQRecord) PollSpin(wc *WC, n int, spin uint64) (k int, took uint64) {
+// PollSpin is Poll that looks again until want completions are there or one of
+// them failed, for up to spin nanoseconds; took is how long it did, 0 where all was
+// there at once.
+func (r *CQRecord) PollSpin(wc *WC, n, want int, spin uint64) (k int, took uint64) {
 	var ns C.uint64_t
 	k = int(C.rb_poll_spin(C.uintptr_t(uintptr(unsafe.Pointer(r.p))), C.int(n), (*C.struct_ibv_wc)(unsafe.Pointer(wc)),
-		C.uint64_t(spin), &ns))
+		C.int(want), C.uint64_t(spin), &ns))
 	runtime.KeepAlive(r)
 	return k, uint64(ns)
 }

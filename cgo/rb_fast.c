@@ -694,28 +694,53 @@ int rb_poll_arm(uintptr_t cq, int n, struct ibv_wc *wc, int solicited)
 	return r;
 }
 
-/* Polls until something is there, for spin_ns; *took is how long it did. */
-int rb_poll_spin(uintptr_t cq, int n, struct ibv_wc *wc, uint64_t spin_ns, uint64_t *took)
+static int any_failed(const struct ibv_wc *wc, int n)
 {
-	int r = rb_poll(cq, n, wc);
+	uint32_t bad = 0;
 
-	*took = 0;
-	if (r)
-		return r;
-	for (uint64_t begin = now_ns(); !r && *took < spin_ns; *took = now_ns() - begin) {
-		relax();
-		r = rb_poll(cq, n, wc);
+	for (int i = 0; i < n; i++)
+		bad |= wc[i].status;
+	return bad;
+}
+
+/* Polls until want completions are there, one of them failed, or spin_ns are
+ * over; *took (or NULL) is how long it did, 0 where they were there at once. The
+ * clock is looked at now and then only, and nothing relaxes: both would be time in
+ * which what has come is not seen. */
+int rb_poll_spin(uintptr_t cq, int n, struct ibv_wc *wc, int want, uint64_t spin_ns, uint64_t *took)
+{
+	uint64_t begin = 0;
+	int got = 0;
+
+	for (uint32_t turn = 0;; turn++) {
+		int r = rb_poll(cq, n - got, wc + got);
+
+		if (unlikely(r < 0))
+			return got ? got : r;
+		got += r;
+		if (got >= want || any_failed(wc + got - r, r))
+			break;
+		if (!begin)
+			begin = now_ns();
+		else if (turn % 8 == 0 && now_ns() - begin >= spin_ns)
+			break;
 	}
-	return r;
+	if (took)
+		*took = begin ? now_ns() - begin : 0;
+	return got;
 }
 
 /* Post and poll at the price of one crossing. A refused post polls all the same:
  * completions are what makes room for the next. */
 rb_posted rb_post_poll_send(uintptr_t batch, uintptr_t cq, int n, struct ibv_wc *wc)
 {
+	struct rb_batch *b = (struct rb_batch *)batch;
 	rb_posted r = rb_post_send(batch);
 
-	((struct rb_batch *)batch)->polled = rb_poll(cq, n, wc);
+	if (b->want && likely(r == RB_POSTED(b->n, RB_OK, 0)))
+		b->polled = rb_poll_spin(cq, n, wc, b->want, b->spin_ns, NULL);
+	else
+		b->polled = rb_poll(cq, n, wc);
 	return r;
 }
 

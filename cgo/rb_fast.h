@@ -51,6 +51,8 @@ struct rb_batch {
 	uint32_t reads;    /* how many are READs or atomics */
 	uint32_t nuses;
 	int32_t polled; /* what rb_post_poll's poll returned */
+	uint32_t want;  /* rb_post_poll_send spins until so many are there, */
+	uint32_t spin_ns; /* or so long */
 	uint32_t pad;
 };
 
@@ -184,7 +186,7 @@ rb_posted rb_bind_mw(uintptr_t batch);
 int rb_poll(uintptr_t cq, int n, struct ibv_wc *wc);
 int rb_poll_arm(uintptr_t cq, int n, struct ibv_wc *wc, int solicited);
 int rb_arm(struct rb_cq *c);
-int rb_poll_spin(uintptr_t cq, int n, struct ibv_wc *wc, uint64_t spin_ns, uint64_t *took);
+int rb_poll_spin(uintptr_t cq, int n, struct ibv_wc *wc, int want, uint64_t spin_ns, uint64_t *took);
 int rb_run_start(uintptr_t run);
 int rb_run_step(uintptr_t run, uint64_t spin_ns, int arm);
 rb_posted rb_post_poll_send(uintptr_t batch, uintptr_t cq, int n, struct ibv_wc *wc);

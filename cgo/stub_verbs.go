@@ -80,7 +80,7 @@ func (*CQRecord) Poll(*WC, int) int          { return -int(enosys) }
 func (*CQRecord) PollArm(*WC, int, bool) int { return -int(enosys) }
 
 // PollSpin is unsupported here.
-func (*CQRecord) PollSpin(*WC, int, uint64) (int, uint64) { return -int(enosys), 0 }
+func (*CQRecord) PollSpin(*WC, int, int, uint64) (int, uint64) { return -int(enosys), 0 }
 
 func NewUseRecord(*QPRecord) (*UseRecord, error) { return nil, unsupported("ibv_create_qp") }
 func (*UseRecord) SetClosed(bool)                {}

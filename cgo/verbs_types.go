@@ -229,7 +229,9 @@ type Batch struct {
 	Tail     uint32  // how many follow the last signalled one
 	Reads    uint32  // how many are READs or atomics
 	NumUses  uint32
-	Polled   int32 // what the poll of PostPollSend and PostPollRecv returned
+	Polled   int32  // what the poll of PostPollSend and PostPollRecv returned
+	Want     uint32 // PostPollSend polls until so many completions are there,
+	Spin     uint32 // for so many nanoseconds at most; see CQRecord.PollSpin
 	_        uint32
 }
 

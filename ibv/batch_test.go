@@ -7,6 +7,7 @@ import (
 	"math"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -579,6 +580,14 @@ func TestNoAllocations(t *testing.T) {
 				must(s.SetOffset(i, 8*i))
 			}
 			_, n, err := s.PostPoll(f.scq, wcs)
+			must(err)
+			if n != 4 {
+				t.Fatal("completions missing")
+			}
+		},
+		"combined, waiting": func() {
+			must(s.Send(0, m.SGE(0, 8)))
+			_, n, err := s.PostWait(f.scq, wcs, 4, time.Millisecond)
 			must(err)
 			if n != 4 {
 				t.Fatal("completions missing")

@@ -299,7 +299,7 @@ func (c *CQ) spin(wcs []WC) (n int, spent time.Duration) {
 		return 0, 0
 	}
 	defer spun()
-	n, ns := c.rec.PollSpin((*cgo.WC)(unsafe.Pointer(unsafe.SliceData(wcs))), len(wcs), uint64(c.patience.now()))
+	n, ns := c.rec.PollSpin((*cgo.WC)(unsafe.Pointer(unsafe.SliceData(wcs))), len(wcs), 1, uint64(c.patience.now()))
 	if n > 0 && ns > 0 {
 		c.patience.learn(time.Duration(ns))
 	}
