@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -195,7 +196,10 @@ func (c *client) run(ctx context.Context, l *link, j job, play func(w *watch, j 
 	if _, err := ask(ctx, c.c, c.timeout, question{Verb: askStart, Run: &j}); err != nil {
 		return 0, 0, err
 	}
-	n, err = play(newWatch(ctx), j)
+	err = c.during(ctx, func() error {
+		n, err = play(newWatch(ctx), j)
+		return err
+	})
 	if err != nil {
 		return 0, n, err
 	}
@@ -204,6 +208,32 @@ func (c *client) run(ctx context.Context, l *link, j job, play func(w *watch, j 
 		err = l.check(j)
 	}
 	return a.CPU, n, err
+}
+
+// during tells the server now and then, while play goes on, that this client is
+// there: one that is silent is given up.
+func (c *client) during(ctx context.Context, play func() error) error {
+	const beat = 2 * time.Second
+	over, heard := make(chan struct{}), make(chan error, 1)
+	go func() {
+		t := time.NewTicker(beat)
+		defer t.Stop()
+		for {
+			select {
+			case <-over:
+				heard <- nil
+				return
+			case <-t.C:
+				if _, err := ask(ctx, c.c, c.timeout, question{Verb: askWait}); err != nil {
+					heard <- err
+					return
+				}
+			}
+		}
+	}()
+	err := play()
+	close(over)
+	return errors.Join(err, <-heard)
 }
 
 func perMessage(d time.Duration, n int) float64 {

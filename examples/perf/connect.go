@@ -66,16 +66,18 @@ func (c *client) connections(ctx context.Context) error {
 	l := newLink(&c.plan)
 	stop := c.out.progress(l, 0)
 	began, cpu := time.Now(), cpuTime()
-	err = c.workers(ctx, func(ctx context.Context) error {
-		for n := made.Add(1); c.wanted(int(n), began); n = made.Add(1) {
-			times, err := c.one(ctx, s)
-			if err != nil {
-				return err
+	err = c.during(ctx, func() error {
+		return c.workers(ctx, func(ctx context.Context) error {
+			for n := made.Add(1); c.wanted(int(n), began); n = made.Add(1) {
+				times, err := c.one(ctx, s)
+				if err != nil {
+					return err
+				}
+				l.count.Add(1)
+				c.note(clocks, times)
 			}
-			l.count.Add(1)
-			c.note(clocks, times)
-		}
-		return nil
+			return nil
+		})
 	})
 	took := time.Since(began)
 	cpu = cpuTime() - cpu

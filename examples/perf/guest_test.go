@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -68,7 +69,7 @@ func measureWith(t *testing.T, ctx context.Context, args string) (int, report) {
 // Each test at both ends, on the device's own address.
 func TestPairMeasures(t *testing.T) {
 	guest.NeedTopo(t, "pair")
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	status, errs := startServer(t, ctx, "any -P -I 10.1.0.1")
 	for _, c := range []struct {
@@ -159,6 +160,35 @@ func TestPairInterrupted(t *testing.T) {
 			<-status
 			require.NotContains(t, errs.String(), "panic")
 			requireNothingLeft(t)
+		})
+	}
+}
+
+// A client that says nothing any more, before a run or in one, is given up.
+func TestPairSilent(t *testing.T) {
+	guest.NeedTopo(t, "pair")
+	for name, runs := range map[string]bool{"idle": false, "in a run": true} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			status, errs := startServer(t, ctx, "any -I 10.1.0.1 -timeout 2s")
+			o, err := parse(strings.Fields("connect -timeout 1m 10.1.0.1"))
+			require.NoError(t, err)
+			d := (&client{options: o}).dialer(0)
+			d.Queues = control
+			c, err := d.Dial(ctx, "10.1.0.1:"+strconv.Itoa(defaultPort))
+			require.NoError(t, err)
+			defer c.Close()
+			questions := []question{{Verb: askPlan, Plan: &o.plan}}
+			if runs {
+				questions = append(questions, question{Verb: askStart, Run: &job{}})
+			}
+			for _, q := range questions {
+				_, err = ask(ctx, c, o.timeout, q)
+				require.NoError(t, err)
+			}
+			require.Equal(t, peer.Failed, <-status, errs)
+			require.Contains(t, errs.String(), "-timeout")
 		})
 	}
 }

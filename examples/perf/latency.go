@@ -58,7 +58,11 @@ func (r *rally) serve(i int) error {
 			return err
 		}
 	}
-	_, n, err := b.PostPoll(r.cq, r.wcs)
+	want := i + 1 - r.sent
+	if r.op == opSend {
+		want++ // the peer's next message
+	}
+	_, n, err := b.PostWait(r.cq, r.wcs, want, r.spin())
 	wcs, err := r.good(n, err)
 	if err != nil {
 		return err
@@ -169,7 +173,7 @@ type solo struct {
 }
 
 func (s *solo) stroke(i int) error {
-	_, n, err := s.sends[0].PostPoll(s.cq, s.wcs)
+	_, n, err := s.sends[0].PostWait(s.cq, s.wcs, 1, s.spin())
 	if _, err = s.good(n, err); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/railbind/railbind/cm"
 	"github.com/railbind/railbind/cm/policy"
@@ -204,7 +205,7 @@ func (l *link) take(w *watch) ([]ibv.WC, error) {
 		return l.good(n, err)
 	}
 	for {
-		n, err := l.cq.Poll(l.wcs)
+		n, err := l.cq.PollSpin(l.wcs, 1, l.spin())
 		if n > 0 || err != nil {
 			return l.good(n, err)
 		}
@@ -212,6 +213,14 @@ func (l *link) take(w *watch) ([]ibv.WC, error) {
 			return nil, context.Cause(w.ctx)
 		}
 	}
+}
+
+// spin is how long C looks before Go does.
+func (l *link) spin() time.Duration {
+	if l.Events {
+		return 0
+	}
+	return time.Millisecond
 }
 
 // good is what was polled, if all of it succeeded.

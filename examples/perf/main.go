@@ -11,6 +11,7 @@ import (
 
 	"github.com/railbind/railbind/examples/internal/peer"
 	"github.com/railbind/railbind/examples/internal/program"
+	"github.com/railbind/railbind/ibv"
 )
 
 func main() { program.Main(run) }
@@ -20,6 +21,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return program.Explain(err, "rb-perf", usage, stdout, stderr)
 	}
+	ibv.SetMaxSpinners(2) // the latency of who sleeps is not what is measured
 	out := &output{options: o, out: stdout, err: stderr}
 	if o.server() {
 		err = serve(ctx, o, out)

@@ -51,7 +51,8 @@ Each end's own:
                 otherwise), pin, route or follow
   -p PORT       server (default 7476)
   -P            server: serve clients until interrupted, one after another
-  -timeout D    most time for connecting, and for each answer (default 15s)
+  -timeout D    most time for connecting, and for each answer; a server gives a
+                client up that is silent for so long (default 15s)
   -json         client: print the results as JSON
   -plot FILE    client: draw an SVG: the latencies' distribution for each size,
                 or the bandwidth by size

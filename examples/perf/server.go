@@ -93,7 +93,8 @@ func (s *server) session(ctx context.Context, req *cm.Request) (err error) {
 	s.out.established(s.c)
 	for {
 		var q question
-		if err := receive(ctx, s.c, &q); err != nil {
+		err := peer.WithLimit(ctx, s.timeout, func(ctx context.Context) error { return receive(ctx, s.c, &q) })
+		if err != nil {
 			if errors.Is(err, cm.ErrDisconnected) && s.run == nil {
 				return nil
 			}
@@ -124,6 +125,8 @@ func (s *server) answer(ctx context.Context, q question) (a answer, err error) {
 		return answer{At: s.link.region()}, nil
 	case q.Verb == askStart && q.Run != nil && s.token != 0 && s.run == nil:
 		return answer{}, s.start(ctx, *q.Run)
+	case q.Verb == askWait && s.run != nil:
+		return answer{}, nil
 	case q.Verb == askEnd && s.run != nil:
 		run := s.run
 		s.run = nil

@@ -39,6 +39,7 @@ const (
 	askPlan   verb = "plan"   // follow this plan; then the connections are made
 	askRegion verb = "region" // exchange the memory
 	askStart  verb = "start"  // be ready for a run
+	askWait   verb = "wait"   // the run goes on
 	askEnd    verb = "end"    // the run is over: how was it?
 )
 
