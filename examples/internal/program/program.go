@@ -40,3 +40,13 @@ func Explain(err error, name, usage string, stdout, stderr io.Writer) int {
 	fmt.Fprintf(stderr, "%s: %v\n%s -h explains\n", name, err, name)
 	return Misuse
 }
+
+// End is the exit status of a command that has run, and says what went wrong.
+// That the user interrupted it is nothing wrong.
+func End(ctx context.Context, err error, name string, stderr io.Writer) int {
+	if err == nil || ctx.Err() != nil {
+		return OK
+	}
+	fmt.Fprintf(stderr, "%s: %v\n", name, err)
+	return 1
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/railbind/railbind/examples/internal/guest"
+)
+
+func TestMain(m *testing.M) { guest.Main(m, main) }
+
+func TestMisuse(t *testing.T) {
+	guest.WantMisuse(t, run, "copy", "", "file", "receive", "receive a b c", "-I nowhere file host:1")
+	guest.WantHelp(t, run, usage)
+}
+
+func TestOffers(t *testing.T) {
+	o, err := parseOffer(offer{1 << 40, "name"}.bytes())
+	require.NoError(t, err)
+	require.Equal(t, offer{1 << 40, "name"}, o)
+	for _, b := range []string{"", "\x00\x00\x00\x00\x00\x00\x00\x01", strings.Repeat("x", 300)} {
+		_, err := parseOffer([]byte(b))
+		require.ErrorIs(t, err, errProtocol)
+	}
+}
+
+func TestProgress(t *testing.T) {
+	var b bytes.Buffer
+	progress(&b, "name", 1, 4)
+	progress(&b, "empty", 0, 0)
+	require.Equal(t, "\rname                     [##########                              ]  25 %"+
+		"\rempty                    [########################################] 100 %\n", b.String())
+}
+
+func TestPairCopy(t *testing.T) {
+	guest.NeedTopo(t, "pair")
+	to, from := t.TempDir(), t.TempDir()
+	const receiver = "10.1.0.1:7474"
+	guest.Ours(t, "receive "+to+" "+receiver).Says("listening")
+	var names []string
+	files := map[string][]byte{"empty": nil, "short": []byte("short"), "long": make([]byte, 5*pieces*piece/2+1)}
+	for i := range files["long"] {
+		files["long"][i] = byte(rand.Uint32())
+	}
+	for name, b := range files {
+		names = append(names, filepath.Join(from, name))
+		require.NoError(t, os.WriteFile(names[len(names)-1], b, 0o600))
+	}
+	guest.Inside(t, run, "-I 10.1.0.1 "+strings.Join(names, " ")+" "+receiver).WantStatus(0)
+	for name, b := range files {
+		got, err := os.ReadFile(filepath.Join(to, name))
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(b, got), name)
+	}
+	// A name that would lead out of the folder ends the connection.
+	p := guest.Inside(t, run, "-I 10.1.0.1 / "+receiver)
+	p.WantStatus(1)
+}
