@@ -27,6 +27,11 @@ func (id *ID) deliver(ev *cgo.Event) {
 	case cgo.EventDeviceRemoval:
 		id.handOver(ev)
 		id.lost(StateRemoved, ibv.ErrDeviceRemoved)
+		if id.qp != nil {
+			// A soft device works on until it is let go of: this moves the QP to
+			// error, so that every request ends.
+			id.disconnectLater()
+		}
 	case cgo.EventAddrChange, cgo.EventTimewaitExit:
 		// The binding is looked at again before and after each step.
 	case cgo.EventMulticastJoin, cgo.EventMulticastError:
@@ -73,6 +78,11 @@ func (id *ID) hangUp() {
 		return
 	}
 	id.lost(StateDisconnected, ErrDisconnected)
+	id.disconnectLater()
+}
+
+// disconnectLater leaves the call, which can block, to the background. id.mu is held.
+func (id *ID) disconnectLater() {
 	id.acks.Add(1)
 	go func() {
 		defer id.acks.Done()

@@ -3,6 +3,7 @@ package cm
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -109,11 +110,41 @@ func refreshLocked() error {
 	return nil
 }
 
-// knownDevices returns the borrowed contexts of the RDMA links given; it asks
-// librdmacm again where a link is new.
-func knownDevices(links []route.RDMALink) ([]*device, error) {
+// forgetRemoved lets go of devices that are gone and that no id uses: the kernel
+// waits for that before it ends the removal.
+func forgetRemoved() {
 	devices.mu.Lock()
 	defer devices.mu.Unlock()
+	_ = refreshLocked() // the next look-up tries again
+}
+
+// deviceGone says whether the device that the id is on has left the kernel's list.
+// The event that tells of it may come later than the failure that it causes.
+func (id *ID) deviceGone() bool {
+	ctx := id.Context()
+	if ctx == nil {
+		return false
+	}
+	links, err := id.host.RDMALinks()
+	return err == nil && !slices.ContainsFunc(links, func(l route.RDMALink) bool { return l.Index == ctx.Index() })
+}
+
+// knownDevices returns the borrowed contexts of the RDMA links that h sees; it
+// asks librdmacm again where a link is new or gone.
+func knownDevices(h *host, links []route.RDMALink) ([]*device, error) {
+	devices.mu.Lock()
+	defer devices.mu.Unlock()
+	before := h.listed
+	h.listed = make(map[int]bool, len(links))
+	for _, l := range links {
+		h.listed[l.Index] = true
+		delete(before, l.Index)
+	}
+	if len(before) > 0 {
+		if err := refreshLocked(); err != nil {
+			return nil, err
+		}
+	}
 	byIndex := func() map[int]*device {
 		m := make(map[int]*device, len(devices.byRaw))
 		for _, d := range devices.byRaw {
@@ -145,10 +176,10 @@ func knownDevices(links []route.RDMALink) ([]*device, error) {
 	return out, nil
 }
 
-// rdmaPorts lists the ports of the RDMA devices of nl's namespace that this
+// rdmaPorts lists the ports of the RDMA devices of h's namespace that this
 // process can open. A device that goes away meanwhile is left out.
-func rdmaPorts(nl *route.Handle) ([]policy.RDMAPort, error) {
-	links, err := nl.RDMALinks()
+func rdmaPorts(h *host) ([]policy.RDMAPort, error) {
+	links, err := h.RDMALinks()
 	if errors.Is(err, errors.ErrUnsupported) {
 		return nil, fmt.Errorf("%w: %w", ibv.ErrNoRDMA, err)
 	}
@@ -160,7 +191,7 @@ func rdmaPorts(nl *route.Handle) ([]policy.RDMAPort, error) {
 		_, err := ibv.Devices()
 		return nil, err
 	}
-	devs, err := knownDevices(links)
+	devs, err := knownDevices(h, links)
 	if err != nil {
 		return nil, err
 	}

@@ -14,12 +14,13 @@ import (
 // its ids were created in. It is safe for concurrent use.
 type host struct {
 	*route.Handle
-	ns   string
-	refs int // guarded by hosts.mu
+	ns     string
+	refs   int          // guarded by hosts.mu
+	listed map[int]bool // RDMA devices of the last look-up; guarded by devices.mu
 }
 
 // RDMAPorts implements policy.Host.
-func (h *host) RDMAPorts() ([]policy.RDMAPort, error) { return rdmaPorts(h.Handle) }
+func (h *host) RDMAPorts() ([]policy.RDMAPort, error) { return rdmaPorts(h) }
 
 // hosts holds the open hosts by network namespace. One that nobody uses is kept
 // open while it is the only one, so that a program that dials now and then does

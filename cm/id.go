@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/railbind/railbind/cgo"
+	"github.com/railbind/railbind/cm/internal/route"
 	"github.com/railbind/railbind/cm/policy"
 	"github.com/railbind/railbind/ibv"
 )
@@ -78,6 +79,7 @@ type ID struct {
 	state     State
 	binding   Binding
 	decision  Decision
+	decided   route.Mark // before it
 	info      cgo.IDInfo // as of the last event or bind
 	ctx       *ibv.Context
 	qp        *ibv.QP
@@ -174,6 +176,7 @@ func (id *ID) Close() error {
 	id.state = StateDestroyed
 	id.finish(ErrClosed)
 	qp, ctx, queue := id.qp, id.ctx, id.requests
+	removed := errors.Is(id.overErr, ibv.ErrDeviceRemoved) || errors.Is(id.cause, ibv.ErrDeviceRemoved)
 	id.mu.Unlock()
 
 	if queue != nil {
@@ -194,6 +197,9 @@ func (id *ID) Close() error {
 	err = errors.Join(err, qp.Close())
 	if ctx != nil {
 		ctx.Drop()
+	}
+	if removed {
+		forgetRemoved()
 	}
 	id.host.release()
 	close(id.closed)
@@ -357,10 +363,27 @@ func (id *ID) call(f func(h cgo.ID) error) error {
 	return f(id.h)
 }
 
+// naming adds to a step's error what has changed since the decision.
+func (id *ID) naming(err error) error {
+	if errors.Is(err, ErrChanged) || errors.Is(err, ErrClosed) { // the one says it, the other has no cause
+		return err
+	}
+	id.mu.Lock()
+	d, since := id.decision, id.decided
+	id.mu.Unlock()
+	if text := policy.Meanwhile(d, id.host.Since(since)); text != "" {
+		return fmt.Errorf("%w; %s", err, text)
+	}
+	return err
+}
+
 // poison records a failed kernel step; only Close is allowed after it. It
 // returns the error as the caller sees it.
 func (id *ID) poison(op string, err error) error {
-	err = id.fail(op, err)
+	if !errors.Is(err, ibv.ErrDeviceRemoved) && !errors.Is(err, ErrClosed) && id.deviceGone() {
+		err = fmt.Errorf("%w: %w", ibv.ErrDeviceRemoved, err)
+	}
+	err = id.fail(op, id.naming(err))
 	id.refused(err)
 	id.mu.Lock()
 	defer id.mu.Unlock()

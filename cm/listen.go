@@ -162,17 +162,18 @@ func (id *ID) inspect(listener Binding) error {
 	if err := id.call(id.cfg.Options.ofChild().set); err != nil {
 		return err
 	}
+	since := id.host.Mark()
 	b, err := policy.CheckRequest(id.host, listener, id.kernelView(info))
 	if err != nil {
 		return err
 	}
-	id.setDecision(Decision{
+	id.decide(Decision{
 		Request: policy.Request{Dst: info.Peer},
 		Policy:  id.cfg.Policy,
 		Verdict: policy.Accepted,
 		Reason:  "the connection request landed here",
 		Binding: b,
-	})
+	}, since)
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	id.bound(b)

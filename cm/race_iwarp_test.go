@@ -67,7 +67,7 @@ func tcpThereAndBack(t *testing.T) {
 				require.NoError(t, ch.err)
 				require.ErrorIs(t, err, c.err)
 				if c.step == "path checked" { // what changed is told beside the kernel's error
-					require.ErrorContains(t, err, "meanwhile: route "+both+" dev b0")
+					require.ErrorContains(t, err, "meanwhile: route "+both+" via "+s.gateway+" dev b0")
 				}
 				t.Log(err)
 				for _, rail := range []string{"a0", "b0"} {

@@ -37,6 +37,7 @@ var sides = map[string]side{
 // change is done to the network and undone again.
 type netChange struct {
 	name     string
+	object   func(side) string // what an error calls it
 	do, undo func(side) error
 	pathMTU  int // of a0 while it holds, where it differs
 	// muting: rxe cannot send a connection manager's message meanwhile, and after
@@ -99,6 +100,11 @@ func neighbour(s side, mac net.HardwareAddr) *netlink.Neigh {
 func routeChange(name string, kind int) netChange {
 	return netChange{
 		name: name,
+		object: func(s side) string {
+			via := map[int]string{unix.RTN_UNICAST: " via " + s.gateway + " dev b0"}[kind]
+			word := map[int]string{unix.RTN_BLACKHOLE: "blackhole ", unix.RTN_UNREACHABLE: "unreachable "}[kind]
+			return fmt.Sprintf("route %s%s%s table 254 added", word, host32(s.peer), via)
+		},
 		do:   func(s side) error { return netlink.RouteAdd(hostRoute(s, kind)) },
 		undo: func(s side) error { return netlink.RouteDel(hostRoute(s, kind)) },
 	}
@@ -110,7 +116,8 @@ func netChanges() []netChange {
 		routeChange("blackhole", unix.RTN_BLACKHOLE),
 		routeChange("unreachable", unix.RTN_UNREACHABLE),
 		{
-			name: "source rule",
+			name:   "source rule",
+			object: func(s side) string { return fmt.Sprintf("rule 77 from %s table 77 added", host32(s.local)) },
 			do: func(s side) error {
 				r := hostRoute(s, unix.RTN_UNICAST)
 				r.Table = 77
@@ -124,12 +131,14 @@ func netChanges() []netChange {
 		},
 		{
 			name:   "address removed",
+			object: func(s side) string { return "address " + s.local + " of a0 deleted" },
 			muting: true,
 			do:     func(s side) error { return netlink.AddrDel(link("a0"), address(s.local)) },
 			undo:   func(s side) error { return netlink.AddrAdd(link("a0"), address(s.local)) },
 		},
 		{
 			name:   "address moved",
+			object: func(s side) string { return "address " + s.local + " of b0 added" },
 			muting: true,
 			do: func(s side) error {
 				return errors.Join(netlink.AddrDel(link("a0"), address(s.local)), netlink.AddrAdd(link("b0"), address(s.local)))
@@ -140,6 +149,7 @@ func netChanges() []netChange {
 		},
 		{
 			name:   "link down",
+			object: func(side) string { return "link a0 changed (down, MTU 4200)" },
 			muting: true,
 			do:     func(side) error { return netlink.LinkSetDown(link("a0")) },
 			// The link-local address does not stay; without one the connection
@@ -150,12 +160,14 @@ func netChanges() []netChange {
 		},
 		{
 			name:    "MTU",
+			object:  func(side) string { return "link a0 changed (up, MTU 1500)" },
 			do:      func(side) error { return netlink.LinkSetMTU(link("a0"), 1500) },
 			undo:    func(side) error { return netlink.LinkSetMTU(link("a0"), 4200) },
 			pathMTU: 1024,
 		},
 		{
-			name: "neighbour replaced",
+			name:   "neighbour replaced",
+			object: func(side) string { return "" },
 			do: func(s side) error {
 				return netlink.NeighSet(neighbour(s, net.HardwareAddr{2, 0, 0, 0, 0, 99}))
 			},
@@ -181,6 +193,18 @@ func requireTold(t *testing.T, err error) {
 		}
 	}
 	t.Errorf("the error does not say what changed: %v", err)
+}
+
+// requireNamed wants the error of a step, but for one that the other end brings
+// about, to name the object that changed.
+func requireNamed(t *testing.T, err error, object string) {
+	t.Helper()
+	var e *OpError
+	require.ErrorAs(t, err, &e)
+	if e.Op == "send" || e.Op == "receive" || errors.Is(err, ErrRejected) {
+		return
+	}
+	require.ErrorContains(t, err, object)
 }
 
 // ready makes rail a what it was: the address has its GID, the neighbours answer.
@@ -303,6 +327,7 @@ func TestPairChanges(t *testing.T) {
 		if err != nil {
 			told[c.c.name]++
 			requireTold(t, err)
+			requireNamed(t, err, c.c.object(c.s))
 			t.Logf("%d: %s: %v", round, name, err)
 		} else {
 			kept[c.c.name]++
@@ -484,7 +509,7 @@ func TestPairRouteThereAndBack(t *testing.T) {
 			require.ErrorIs(t, err, c.err)
 			if c.err != nil {
 				require.ErrorIs(t, err, syscall.EHOSTUNREACH)
-				require.ErrorContains(t, err, "route fd01::2/128 dev b0 table 254 added")
+				require.ErrorContains(t, err, "route fd01::2/128 via fd02::2 dev b0 table 254 added")
 				t.Log(err)
 			}
 		})
@@ -512,7 +537,7 @@ func TestPairChangesOfMTU(t *testing.T) {
 	}
 	require.ErrorIs(t, err, ErrDeviceSplit)
 	require.ErrorIs(t, err, ErrChanged)
-	require.ErrorContains(t, err, "link a0 changed")
+	require.ErrorContains(t, err, mtu.object(ch.s))
 	require.True(t, worthRetry(err))
 	id, err := d.resolve(within(t, time.Minute), ap("10.1.0.2:7471"))
 	require.NoError(t, err)

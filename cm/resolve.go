@@ -51,7 +51,7 @@ func (id *ID) ResolveAddr(ctx context.Context, src, dst netip.AddrPort) error {
 		AllowLocalCrossing: id.cfg.AllowLocalCrossing,
 		RequireOnLinkRoute: id.cfg.RequireOnLinkRoute,
 	})
-	id.setDecision(d)
+	id.decide(d, since)
 	if d.Err != nil {
 		return id.refuse(op, src, dst, d.Err)
 	}
@@ -61,6 +61,7 @@ func (id *ID) ResolveAddr(ctx context.Context, src, dst netip.AddrPort) error {
 			return err
 		}
 		d.Binding = id.Binding()
+		id.decide(d, since)
 	}
 	to, err := kernelAddr(id.host, dst)
 	if err != nil {
@@ -108,7 +109,7 @@ func (id *ID) ResolveAddr(ctx context.Context, src, dst netip.AddrPort) error {
 	if err == nil && d.Policy != FollowRoute { // which is where the kernel says it is
 		err = policy.CheckUnchanged(d, id.host.Since(since))
 	}
-	id.setDecision(d)
+	id.decide(d, since)
 	if err != nil {
 		return id.poison(op, err)
 	}
@@ -164,10 +165,11 @@ func (id *ID) refuse(op string, src, dst netip.AddrPort, err error) error {
 	return e
 }
 
-func (id *ID) setDecision(d Decision) {
+// decide keeps a decision that was made of look-ups after since.
+func (id *ID) decide(d Decision, since route.Mark) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	id.decision = d
+	id.decision, id.decided = d, since
 }
 
 func (id *ID) setBinding(b Binding) {

@@ -27,10 +27,16 @@ type Change struct {
 	Deleted bool
 	IPv6    bool
 	Prefix  netip.Prefix // a route's destination, or the address
+	Route   RouteKind    // a route's kind
+	Gateway netip.Addr   // a route's
+	From    netip.Prefix // a rule's source, invalid: any
+	To      netip.Prefix // a rule's destination, invalid: any
 	Ifindex int          // of the route, the address or the link; 0: unknown
 	Netdev  string       // its name, "" where it is gone
-	Table   int          // a route's
+	Table   int          // a route's or a rule's
 	Number  int          // a rule's priority, a nexthop object's id
+	Up      bool         // a link is, and has a carrier
+	MTU     int          // a link's
 }
 
 // String is the change in a few words.
@@ -48,19 +54,42 @@ func (c Change) String() string {
 	}
 	switch c.Kind {
 	case RouteChange:
-		s := fmt.Sprintf("route %s", c.Prefix)
-		if c.Ifindex != 0 {
+		s := "route " + c.Prefix.String()
+		if c.Route.negative() {
+			s, dev = fmt.Sprintf("route %s %s", c.Route, c.Prefix), "" // IPv6 names lo there
+		}
+		if c.Gateway.IsValid() {
+			s += " via " + c.Gateway.String()
+		}
+		if c.Ifindex != 0 && dev != "" {
 			s += " dev " + dev
 		}
 		return fmt.Sprintf("%s table %d %s", s, c.Table, verb)
 	case RuleChange:
-		return fmt.Sprintf("rule %d %s", c.Number, verb)
+		s := fmt.Sprintf("rule %d", c.Number)
+		if c.From.IsValid() {
+			s += " from " + c.From.String()
+		}
+		if c.To.IsValid() {
+			s += " to " + c.To.String()
+		}
+		if c.Table != 0 {
+			s += fmt.Sprintf(" table %d", c.Table)
+		}
+		return s + " " + verb
 	case NexthopChange:
 		return fmt.Sprintf("nexthop object %d %s", c.Number, verb)
 	case AddressChange:
 		return fmt.Sprintf("address %s of %s %s", c.Prefix.Addr(), dev, verb)
 	case LinkChange:
-		return fmt.Sprintf("link %s %s", dev, verb)
+		if c.Deleted {
+			return fmt.Sprintf("link %s %s", dev, verb)
+		}
+		state := "down"
+		if c.Up {
+			state = "up"
+		}
+		return fmt.Sprintf("link %s %s (%s, MTU %d)", dev, verb, state, c.MTU)
 	}
 	return "more than the kernel could tell"
 }
@@ -82,9 +111,10 @@ func (c Change) moves(dst netip.Addr) bool {
 func (c Change) concerns(d Decision) bool {
 	switch c.Kind {
 	case AddressChange:
-		return c.Prefix.Addr() == d.Binding.Addr.Addr().WithZone("") || c.Prefix.Addr() == d.peer()
+		a := c.Prefix.Addr()
+		return a == d.Binding.Addr.Addr().WithZone("") || a == d.Request.Src.Addr().Unmap().WithZone("") || a == d.peer()
 	case LinkChange:
-		return c.Ifindex == d.Binding.Ifindex
+		return c.Ifindex == d.Binding.Ifindex || slices.ContainsFunc(d.Predicted, func(t Target) bool { return t.Ifindex == c.Ifindex })
 	}
 	return c.moves(d.peer())
 }
@@ -181,17 +211,24 @@ func Explain(h Host, d Decision, changes []Change) error {
 	if err == nil && d.Request.Dst.Addr().IsValid() && d.Policy != FollowRoute && d.Effective.Kind != RouteNotAsked {
 		err = now.judge(v)
 	}
-	mine := slices.DeleteFunc(slices.Clone(changes), func(c Change) bool { return !c.concerns(d) })
-	switch {
-	case err != nil && len(mine) > 0:
-		err.Reason += " (meanwhile: " + changesText(mine) + ")"
-	case err == nil && len(mine) > 0:
-		err = refuse(ErrChanged, "meanwhile: "+changesText(mine), "close this id and try again on a new one")
-	case err == nil:
+	if text := Meanwhile(d, changes); err == nil && text != "" {
+		err = refuse(ErrChanged, text, "close this id and try again on a new one")
+	}
+	if err == nil {
 		return nil
 	}
 	err.Op, err.Src, err.Dst, err.Binding, err.Routes = "look again at", d.Binding.Addr, d.Request.Dst, d.Binding, v.routes
 	return err
+}
+
+// Meanwhile names those of the changes that touch what a decision rests on, ""
+// where none does.
+func Meanwhile(d Decision, changes []Change) string {
+	mine := slices.DeleteFunc(slices.Clone(changes), func(c Change) bool { return !c.concerns(d) })
+	if d.Verdict == Undecided || len(mine) == 0 {
+		return ""
+	}
+	return "meanwhile: " + changesText(mine)
 }
 
 // changesText lists the changes, the latest ones where there are many.

@@ -18,14 +18,18 @@ func routeTo(prefix string) policy.Change {
 func TestChangeString(t *testing.T) {
 	addr := netip.MustParsePrefix("fd01::9/64")
 	for want, c := range map[string]policy.Change{
-		"route fd01::2/128 dev b0 table 254 added": routeTo("fd01::2/128"),
-		"route 10.1.0.0/24 table 7 deleted":        {Kind: policy.RouteChange, Deleted: true, Prefix: netip.MustParsePrefix("10.1.0.0/24"), Table: 7},
-		"rule 77 added":                            {Kind: policy.RuleChange, Number: 77},
-		"nexthop object 5 deleted":                 {Kind: policy.NexthopChange, Number: 5, Deleted: true},
-		"address fd01::9 of ifindex 2 deleted":     {Kind: policy.AddressChange, Deleted: true, Prefix: addr, Ifindex: 2},
-		"link a0 changed":                          {Kind: policy.LinkChange, Netdev: "a0"},
-		"link ifindex 9 deleted":                   {Kind: policy.LinkChange, Ifindex: 9, Deleted: true},
-		"more than the kernel could tell":          {},
+		"route fd01::2/128 dev b0 table 254 added":           routeTo("fd01::2/128"),
+		"route 10.1.0.0/24 table 7 deleted":                  {Kind: policy.RouteChange, Deleted: true, Prefix: netip.MustParsePrefix("10.1.0.0/24"), Table: 7},
+		"rule 77 added":                                      {Kind: policy.RuleChange, Number: 77},
+		"rule 7 from fd01::9/128 to fd02::/64 table 9 added": {Kind: policy.RuleChange, Number: 7, From: netip.MustParsePrefix("fd01::9/128"), To: netip.MustParsePrefix("fd02::/64"), Table: 9},
+		"route unreachable 10.1.0.0/24 table 7 added":        {Kind: policy.RouteChange, Route: policy.RouteUnreachable, Prefix: netip.MustParsePrefix("10.1.0.0/24"), Table: 7},
+		"route ::/0 via fd01::2 dev a0 table 254 added":      {Kind: policy.RouteChange, Route: policy.RouteUnicast, Prefix: netip.MustParsePrefix("::/0"), Gateway: netip.MustParseAddr("fd01::2"), Ifindex: 2, Netdev: "a0", Table: 254},
+		"nexthop object 5 deleted":                           {Kind: policy.NexthopChange, Number: 5, Deleted: true},
+		"address fd01::9 of ifindex 2 deleted":               {Kind: policy.AddressChange, Deleted: true, Prefix: addr, Ifindex: 2},
+		"link a0 changed (down, MTU 0)":                      {Kind: policy.LinkChange, Netdev: "a0"},
+		"link a0 changed (up, MTU 4200)":                     {Kind: policy.LinkChange, Netdev: "a0", Up: true, MTU: 4200},
+		"link ifindex 9 deleted":                             {Kind: policy.LinkChange, Ifindex: 9, Deleted: true},
+		"more than the kernel could tell":                    {},
 	} {
 		require.Equal(t, want, c.String())
 	}
@@ -87,9 +91,10 @@ func TestCheckPath(t *testing.T) {
 	row := policy.GIDRow{GID: d.Binding.GID, Netdev: d.Binding.Ifindex, Port: d.Binding.Port}
 	require.ErrorIs(t, policy.CheckEstablished(m, d, kernelOf(d.Binding, d.Request.Dst), row), policy.ErrRouteMismatch)
 
-	err = policy.Explain(m, d, []policy.Change{routeTo("fd01::2/128")})
-	require.ErrorIs(t, err, policy.ErrRouteMismatch)
-	require.ErrorContains(t, err, "meanwhile: route fd01::2/128 dev b0 table 254 added")
+	changes := []policy.Change{routeTo("fd01::2/128"), routeTo("fd09::/64")}
+	require.ErrorIs(t, policy.Explain(m, d, changes), policy.ErrRouteMismatch)
+	require.Equal(t, "meanwhile: route fd01::2/128 dev b0 table 254 added", policy.Meanwhile(d, changes))
+	require.Empty(t, policy.Meanwhile(policy.Decision{}, changes), "nothing was decided")
 	require.ErrorIs(t, policy.CheckPath(nil, d), policy.ErrLookup)
 }
 

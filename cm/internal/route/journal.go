@@ -114,6 +114,15 @@ func (j *journal) take(b []byte) {
 	}
 }
 
+// prefix is an address of that many bits, invalid where there is none.
+func prefix(addr []byte, bits uint8) netip.Prefix {
+	a, ok := netip.AddrFromSlice(addr)
+	if !ok {
+		return netip.Prefix{}
+	}
+	return netip.PrefixFrom(a, int(bits))
+}
+
 // change reads one message; ok is false for one that changes no path.
 func change(kind uint16, m []byte) (c policy.Change, ok bool) {
 	family := func(size int) bool {
@@ -137,7 +146,7 @@ func change(kind uint16, m []byte) (c policy.Change, ok bool) {
 		}
 		c.Kind, c.Deleted = policy.RouteChange, kind == unix.RTM_DELROUTE
 		c.Prefix = netip.PrefixFrom(dst, int(m[1]))
-		c.Ifindex, c.Table = int(u32(a[unix.RTA_OIF])), int(m[4])
+		c.Ifindex, c.Table, c.Route, c.Gateway = int(u32(a[unix.RTA_OIF])), int(m[4]), kinds[m[7]], gateway(a)
 		if t, ok := a[unix.RTA_TABLE]; ok {
 			c.Table = int(u32(t))
 		}
@@ -147,6 +156,7 @@ func change(kind uint16, m []byte) (c policy.Change, ok bool) {
 		}
 		a := parse(m, unix.SizeofRtMsg)
 		c.Kind, c.Deleted, c.Number = policy.RuleChange, kind == unix.RTM_DELRULE, int(u32(a[unix.FRA_PRIORITY]))
+		c.From, c.To, c.Table = prefix(a[unix.FRA_SRC], m[2]), prefix(a[unix.FRA_DST], m[1]), int(u32(a[unix.FRA_TABLE]))
 	case unix.RTM_NEWNEXTHOP, unix.RTM_DELNEXTHOP:
 		c.Kind, c.Deleted = policy.NexthopChange, kind == unix.RTM_DELNEXTHOP
 		c.Number = int(u32(parse(m, unix.SizeofNhmsg)[unix.NHA_ID]))
@@ -167,8 +177,9 @@ func change(kind uint16, m []byte) (c policy.Change, ok bool) {
 			return c, false
 		}
 		c.Kind, c.Deleted = policy.LinkChange, kind == unix.RTM_DELLINK
-		c.Ifindex = int(binary.NativeEndian.Uint32(m[4:]))
-		c.Netdev = text(parse(m, unix.SizeofIfInfomsg)[unix.IFLA_IFNAME])
+		a := parse(m, unix.SizeofIfInfomsg)
+		c.Ifindex, c.Netdev, c.MTU = int(binary.NativeEndian.Uint32(m[4:])), text(a[unix.IFLA_IFNAME]), int(u32(a[unix.IFLA_MTU]))
+		c.Up = binary.NativeEndian.Uint32(m[8:])&(unix.IFF_UP|unix.IFF_RUNNING) == unix.IFF_UP|unix.IFF_RUNNING
 	default:
 		return c, false
 	}

@@ -22,15 +22,18 @@ func TestJournal(t *testing.T) {
 	var want []string
 	for _, c := range []struct{ do, told string }{
 		{"route add fd01::99/128 dev a0", "route fd01::99/128 dev a0 table 254 added"},
+		{"route add 10.97.0.0/24 via 10.1.0.2", "route 10.97.0.0/24 via 10.1.0.2 dev a0 table 254 added"},
 		{"route del fd01::99/128 dev a0", "route fd01::99/128 dev a0 table 254 deleted"},
-		{"route add blackhole 10.98.0.0/24 table 1000", "route 10.98.0.0/24 table 1000 added"},
+		{"route add blackhole 10.98.0.0/24 table 1000", "route blackhole 10.98.0.0/24 table 1000 added"},
 		{"route add ::/0 dev a0 metric 5", "route ::/0 dev a0 table 254 added"},
-		{"rule add from 10.1.0.1 lookup 100 pref 77", "rule 77 added"},
-		{"rule add from fd01::1 lookup 100 pref 78", "rule 78 added"},
-		{"rule del from 10.1.0.1 lookup 100 pref 77", "rule 77 deleted"},
+		{"rule add from 10.1.0.1 lookup 100 pref 77", "rule 77 from 10.1.0.1/32 table 100 added"},
+		{"rule add from fd01::1 lookup 100 pref 78", "rule 78 from fd01::1/128 table 100 added"},
+		{"rule del from 10.1.0.1 lookup 100 pref 77", "rule 77 from 10.1.0.1/32 table 100 deleted"},
+		{"rule add to 10.97.0.0/24 prohibit pref 79", "rule 79 to 10.97.0.0/24 added"},
 		{"nexthop add id 7 via 10.1.0.2 dev a0", "nexthop object 7 added"},
 		{"addr add 10.9.0.1/24 dev a0", "address 10.9.0.1 of a0 added"},
-		{"link set a0 mtu 1400", "link a0 changed"},
+		{"link set a0 mtu 1400", "link a0 changed (up, MTU 1400)"},
+		{"link set a0 down", "link a0 changed (down, MTU 1400)"},
 	} {
 		s.ip(t, c.do)
 		want = append(want, c.told)
