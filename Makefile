@@ -78,15 +78,12 @@ lint: packages ## check the style of Go and shell
 	cd examples && go run $(LINT) run ./...
 	shellcheck ci/guest ci/matrix ci/packages ci/guest-test ci/demo ci/image-test ci/topo/* .ci/run
 
-bench: packages ## time the binding against the same loop in C, on the fake provider
-	go test -run '^$$' -bench . ./cgo/... ./ibv/... ./cm/...
+bench: build ## take the figures of examples/perf/BENCHMARKS.md anew: SHORT=1, ONLY=SECTION,SECTION
+	cd examples && go build -o ../$(BIN)/versus ./perf/versus && go build -o ../$(BIN)/figures ./perf/figures
+	@$(BIN)/figures $(if $(SHORT),-short) -only '$(ONLY)'
 
-PAIRS ?= 21
-
-bench-guest: build ## run rb-perf and perftest in turn in the guest, and compare: PAIRS=21
-	cd examples && go build -o ../$(BIN)/versus ./perf/versus
-	@ci/guest -topo pair -timeout 1h -- versus -pairs $(PAIRS) latency
-	@ci/guest -topo pair -icount -timeout 1h -- versus -pairs $(PAIRS) bandwidth
+bench-guest: ## the same, of the guest alone: rb-perf beside perftest and cmtime, and growth
+	@$(MAKE) bench ONLY=latency,sends,connect,growth-guest,bandwidth
 
 # What may be unaccounted for at most, and must be covered at least (percent):
 # never less than what was reached.
