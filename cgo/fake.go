@@ -22,6 +22,9 @@ func CQAt(p unsafe.Pointer) CQ { return CQ{(*C.struct_ibv_cq)(p)} }
 // QPAt makes a handle of a struct ibv_qp.
 func QPAt(p unsafe.Pointer) QP { return QP{(*C.struct_ibv_qp)(p)} }
 
+// MWAt makes a handle of a struct ibv_mw.
+func MWAt(p unsafe.Pointer) MW { return MW{(*C.struct_ibv_mw)(p)} }
+
 // Pointer is the struct ibv_mr.
 func (h MR) Pointer() unsafe.Pointer { return unsafe.Pointer(h.p) }
 

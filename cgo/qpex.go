@@ -7,7 +7,7 @@ import "C"
 
 // extended reports whether only ibv_create_qp_ex can make such a queue pair.
 func (a *QPInitAttr) extended() bool {
-	return !a.XRCD.IsNil() || a.SendOps|uint64(a.CreateFlags)|uint64(a.SourceQPN) != 0
+	return !a.XRCD.IsNil() || a.SendOps|uint64(a.CreateFlags)|uint64(a.SourceQPN)|uint64(a.TSOHeader) != 0
 }
 
 // ex is a in the form of C.
@@ -24,6 +24,7 @@ func (a *QPInitAttr) ex(p PD) C.struct_ibv_qp_init_attr_ex {
 		create_flags:   C.uint32_t(a.CreateFlags),
 		source_qpn:     C.uint32_t(a.SourceQPN),
 		send_ops_flags: C.uint64_t(a.SendOps),
+		max_tso_header: C.uint16_t(a.TSOHeader),
 	}
 	if a.SignalAll {
 		c.sq_sig_all = 1
@@ -36,6 +37,9 @@ func (a *QPInitAttr) ex(p PD) C.struct_ibv_qp_init_attr_ex {
 	}
 	if a.SendOps != 0 {
 		c.comp_mask |= C.IBV_QP_INIT_ATTR_SEND_OPS_FLAGS
+	}
+	if a.TSOHeader != 0 {
+		c.comp_mask |= C.IBV_QP_INIT_ATTR_MAX_TSO_HEADER
 	}
 	return c
 }

@@ -57,6 +57,13 @@ int rb_wr_post(struct ibv_qp_ex *x, struct ibv_send_wr *first, struct ibv_send_w
 		case IBV_WR_ATOMIC_FETCH_AND_ADD:
 			ibv_wr_atomic_fetch_add(x, w->wr.atomic.rkey, w->wr.atomic.remote_addr, w->wr.atomic.compare_add);
 			break;
+		case IBV_WR_ATOMIC_WRITE:
+			/* The word is the request's own, where an atomic has its operand. */
+			ibv_wr_atomic_write(x, w->wr.atomic.rkey, w->wr.atomic.remote_addr, &w->wr.atomic.compare_add);
+			break;
+		case IBV_WR_TSO:
+			ibv_wr_send_tso(x, w->tso.hdr, w->tso.hdr_sz, w->tso.mss);
+			break;
 		case IBV_WR_LOCAL_INV:
 			ibv_wr_local_inv(x, w->invalidate_rkey);
 			continue;
@@ -72,7 +79,8 @@ int rb_wr_post(struct ibv_qp_ex *x, struct ibv_send_wr *first, struct ibv_send_w
 			ibv_wr_set_ud_addr(x, w->wr.ud.ah, w->wr.ud.remote_qpn, w->wr.ud.remote_qkey);
 		else if (x->qp_base.qp_type == IBV_QPT_XRC_SEND)
 			ibv_wr_set_xrc_srqn(x, w->qp_type.xrc.remote_srqn);
-		data(x, w);
+		if (w->opcode != IBV_WR_ATOMIC_WRITE)
+			data(x, w);
 	}
 	int r = ibv_wr_complete(x);
 	if (r)

@@ -74,6 +74,7 @@ type QPInitAttr struct {
 	SendOps     uint64 // enum ibv_qp_create_send_ops_flags: the QP is to have ibv_wr_*
 	CreateFlags uint32
 	SourceQPN   uint32
+	TSOHeader   uint16 // most bytes of the header of a TSO request
 }
 
 // AHAttr is struct ibv_ah_attr.

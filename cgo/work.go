@@ -2,7 +2,15 @@
 
 package cgo
 
-// #include "rb_fast.h"
+/*
+#include <stddef.h>
+#include "rb_fast.h"
+
+_Static_assert(offsetof(struct ibv_send_wr, tso.hdr) == offsetof(struct ibv_send_wr, bind_mw) &&
+	offsetof(struct ibv_send_wr, tso.hdr_sz) == offsetof(struct ibv_send_wr, bind_mw) + 8 &&
+	offsetof(struct ibv_send_wr, tso.mss) == offsetof(struct ibv_send_wr, bind_mw) + 10, "tso");
+_Static_assert((int)IBV_WR_TSO == 10 && (int)IBV_WR_ATOMIC_WRITE == 15, "opcodes");
+*/
 import "C"
 
 import "unsafe"

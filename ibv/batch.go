@@ -16,7 +16,8 @@ type BatchConfig struct {
 	// what the queue pair was granted.
 	SGEs int
 	// Inline is the room for inline data in each request, in bytes, for
-	// SendInline and WriteInline. Default 0, at most what the queue pair was granted.
+	// SendInline and WriteInline, or for the header of SendTSO. Default 0, at most
+	// what the queue pair was granted.
 	Inline int
 }
 

@@ -326,7 +326,7 @@ func TestRefusedRequests(t *testing.T) {
 // TestIWARP: what a transport or device cannot do is refused before the post.
 func TestIWARP(t *testing.T) {
 	f := newBench(t, benchConfig{})
-	f.qp.ops = opsOf(TransportIWARP, &f.ctx.limits.dev, RC)
+	f.qp.ops = opsOf(TransportIWARP, f.ctx.limits, RC)
 	f.ctx.limits.dev.AtomicCap = AtomicNone
 	m := f.mr(t, 64, LocalWrite)
 	b := sendBatch(t, f.qp, BatchConfig{})

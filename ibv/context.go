@@ -31,6 +31,8 @@ type Context struct {
 // limits is what object creation needs to know of a device.
 type limits struct {
 	dev    DeviceAttr
+	tso    TSOCaps
+	flags  uint64 // DeviceAttrEx.CapFlagsEx
 	maxMsg uint32 // the largest of the ports'
 	maxMTU uint32 // the largest active MTU of the ports, in bytes
 }
@@ -348,6 +350,9 @@ func (c *Context) known() (*limits, error) {
 		return nil, fail("query device", c.name, err)
 	}
 	l := &limits{dev: deviceAttr(a)}
+	if _, x, err := c.h.QueryDeviceEx(); err == nil {
+		l.tso, l.flags = TSOCaps{x.TSOMax, QPTypes(x.TSOQPTypes)}, x.CapFlagsEx
+	}
 	for port := uint8(1); port <= a.PhysPortCount; port++ {
 		p, err := c.h.QueryPort(port)
 		if err != nil {

@@ -17,12 +17,15 @@ const (
 	OpSendInv
 	OpLocalInv
 	OpBindMW
+	OpAtomicWrite
+	OpTSO
 )
 
 func (o Opcode) String() string {
 	return name("Opcode", map[Opcode]string{OpSend: "SEND", OpSendImm: "SEND_WITH_IMM", OpWrite: "WRITE",
 		OpWriteImm: "WRITE_WITH_IMM", OpRead: "READ", OpCompareSwap: "COMPARE_SWAP", OpFetchAdd: "FETCH_ADD",
-		OpSendInv: "SEND_WITH_INV", OpLocalInv: "LOCAL_INV", OpBindMW: "BIND_MW"}, o)
+		OpSendInv: "SEND_WITH_INV", OpLocalInv: "LOCAL_INV", OpBindMW: "BIND_MW",
+		OpAtomicWrite: "ATOMIC_WRITE", OpTSO: "TSO"}, o)
 }
 
 // SendWR is one request for the send queue, for those who do not need the speed
@@ -43,6 +46,10 @@ type SendWR struct {
 	RKey uint32 // OpSendInv, OpLocalInv: the key to make invalid
 	MW   *MW    // OpBindMW, of type 2
 	Bind Bind   // OpBindMW
+
+	Value  uint64 // OpAtomicWrite
+	Header []byte // OpTSO: what goes before each segment
+	MSS    int    // OpTSO: bytes of data in a segment
 }
 
 // Set makes request i what w says.
@@ -78,6 +85,10 @@ func (b *SendBatch) Set(i int, w SendWR) error {
 		err = b.LocalInv(i, w.RKey)
 	case w.Op == OpBindMW:
 		err = b.BindMW(i, w.MW, w.Bind)
+	case w.Op == OpAtomicWrite:
+		err = b.AtomicWrite(i, w.Remote, w.Value)
+	case w.Op == OpTSO:
+		err = b.SendTSO(i, w.Header, w.MSS, w.SGEs...)
 	default:
 		err = invalid("set request", b.q.node.name, ErrInvalid, "%v", w.Op)
 	}
@@ -143,7 +154,7 @@ func (q *QP) PostSend(w SendWR) error {
 	q.oneSend.Lock()
 	defer q.oneSend.Unlock()
 	if q.oneSend.b == nil {
-		b, err := q.NewSendBatch(BatchConfig{SGEs: q.caps.MaxSendSGE, Inline: q.caps.MaxInline})
+		b, err := q.NewSendBatch(BatchConfig{SGEs: q.caps.MaxSendSGE, Inline: max(q.caps.MaxInline, q.maxHeader)})
 		if err != nil {
 			return err
 		}

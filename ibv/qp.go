@@ -3,6 +3,7 @@ package ibv
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -14,15 +15,17 @@ import (
 // queue are taken one after another.
 type QP struct {
 	poster
-	h       cgo.QP
-	rec     *cgo.QPRecord
-	sendCQ  *CQ
-	recvCQ  *CQ
-	srq     *SRQ // receives for it, or nil
-	caps    QPCap
-	num     uint32
-	maxMsg  atomic.Uint32
-	destroy func() error
+	h         cgo.QP
+	rec       *cgo.QPRecord
+	sendCQ    *CQ
+	recvCQ    *CQ
+	srq       *SRQ // receives for it, or nil
+	caps      QPCap
+	num       uint32
+	maxMsg    atomic.Uint32
+	maxTSO    uint32 // bytes of a message, of a header
+	maxHeader int
+	destroy   func() error
 
 	typ QPType
 	ops uint32 // what it can do, a bit for each C opcode
@@ -65,6 +68,9 @@ type QPConfig struct {
 	MaxSendSGE, MaxRecvSGE int
 	// MaxInline is how many bytes a request may carry inline. Default 0.
 	MaxInline int
+	// MaxTSOHeader is how many bytes the header of a TSO may have. Default 0: none
+	// can be sent.
+	MaxTSOHeader int
 
 	fakeEx cgo.QPEx  // of the fake provider
 	table  *RSSTable // has the queues, instead of those here
@@ -168,7 +174,7 @@ func NewQP(ctx *Context, pd *PD, cfg QPConfig, create func(cgo.PD, *cgo.QPInitAt
 			return nil, &Error{Op: op, Object: pd.node.name, Err: &cgo.Error{Op: "ibv_wr_start", Errno: syscall.ENOSYS, Since: 64},
 				Hint: "an older Soft-RoCE counts the bytes of extended posts wrong"}
 		}
-		attr.SendOps = uint64(opsOf(ctx.transport(), &lim.dev, QPType(attr.Type)))
+		attr.SendOps = sendOps(cfg.ops(ctx, lim))
 	}
 	h, err := create(pd.h, attr)
 	if err != nil {
@@ -189,7 +195,7 @@ func NewQP(ctx *Context, pd *PD, cfg QPConfig, create func(cgo.PD, *cgo.QPInitAt
 		},
 		typ: or(cfg.Type, RC),
 	}
-	q.ops = opsOf(ctx.transport(), &lim.dev, q.typ)
+	q.ops, q.maxTSO, q.maxHeader = cfg.ops(ctx, lim), lim.tso.MaxTSO, cfg.MaxTSOHeader
 	q.refused = q.postError
 	if q.srq != nil {
 		rec.SetSRQ(q.srq.rec)
@@ -220,13 +226,16 @@ func (cfg *QPConfig) attr(pd *PD, lim *limits) (*cgo.QPInitAttr, error) {
 		field string
 		v     int
 	}{{"MaxSend", cfg.MaxSend}, {"MaxRecv", cfg.MaxRecv}, {"MaxSendSGE", cfg.MaxSendSGE},
-		{"MaxRecvSGE", cfg.MaxRecvSGE}, {"MaxInline", cfg.MaxInline}} {
+		{"MaxRecvSGE", cfg.MaxRecvSGE}, {"MaxInline", cfg.MaxInline}, {"MaxTSOHeader", cfg.MaxTSOHeader}} {
 		if v.v < 0 || v.v > 1<<30 {
 			return nil, invalid("create QP", pd.node.name, ErrInvalid, "%s is %d", v.field, v.v)
 		}
 	}
+	if cfg.MaxTSOHeader > math.MaxUint16 {
+		return nil, invalid("create QP", pd.node.name, ErrInvalid, "MaxTSOHeader is %d", cfg.MaxTSOHeader)
+	}
 	a := &cgo.QPInitAttr{
-		Type: uint32(or(cfg.Type, RC)),
+		Type: uint32(or(cfg.Type, RC)), TSOHeader: uint16(cfg.MaxTSOHeader),
 		Cap: cgo.QPCap{
 			MaxSendWR: pick(cfg.MaxSend, 128, lim.dev.MaxQPWR), MaxRecvWR: pick(cfg.MaxRecv, 128, lim.dev.MaxQPWR),
 			MaxSendSGE: pick(cfg.MaxSendSGE, 1, lim.dev.MaxSGE), MaxRecvSGE: pick(cfg.MaxRecvSGE, 1, lim.dev.MaxSGE),

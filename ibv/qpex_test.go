@@ -3,6 +3,8 @@
 package ibv
 
 import (
+	"encoding/binary"
+	"errors"
 	"syscall"
 	"testing"
 
@@ -103,6 +105,19 @@ func TestPairExtendedPost(t *testing.T) {
 	require.NoError(t, a.qp.PostSend(SendWR{Op: OpWrite, Remote: b.mr.Remote(0), SGEs: []SGE{a.mr.SGE(0, 60), a.mr.SGE(60, 40)}}))
 	waitOK(t, a.scq, 1)
 	requirePattern(t, b.mr.Bytes()[:100], 4)
+
+	w := SendWR{Op: OpAtomicWrite, Remote: b.mr.Remote(8), Value: 1<<63 | 5}
+	if err := a.ctx.Can(RC, OpAtomicWrite); err != nil { // before kernel 6.2
+		t.Log(err)
+		require.ErrorIs(t, err, errors.ErrUnsupported)
+		require.ErrorIs(t, a.qp.PostSend(w), errors.ErrUnsupported)
+		return
+	}
+	require.NoError(t, a.qp.PostSend(w))
+	wc := waitOK(t, a.scq, 1)[0]
+	require.Equal(t, WCAtomicWrite, wc.Opcode())
+	require.Equal(t, w.Value, binary.NativeEndian.Uint64(b.mr.Bytes()[8:16]))
+	requirePattern(t, b.mr.Bytes()[:8], 4)
 }
 
 // extendable is one more queue pair of a bench.

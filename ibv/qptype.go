@@ -42,15 +42,19 @@ const (
 	capMemWindow2B   = 1 << 24
 )
 
+// capAtomicWrite is a bit of DeviceAttrEx.CapFlagsEx.
+const capAtomicWrite = 1 << 40
+
 // wrOpcode is the C opcode of each operation.
 var wrOpcode = [...]uint32{
 	OpSend: cgo.WRSend, OpSendImm: cgo.WRSendImm, OpWrite: cgo.WRWrite, OpWriteImm: cgo.WRWriteImm, OpRead: cgo.WRRead,
 	OpCompareSwap: cgo.WRCompSwap, OpFetchAdd: cgo.WRFetchAdd, OpSendInv: cgo.WRSendInv, OpLocalInv: cgo.WRLocalInv,
-	OpBindMW: cgo.WRBindMW,
+	OpBindMW: cgo.WRBindMW, OpAtomicWrite: cgo.WRAtomicWrite, OpTSO: cgo.WRTSO,
 }
 
 // lack says why a queue pair of type t cannot do op on a device, or "".
-func lack(transport Transport, dev *DeviceAttr, t QPType, op Opcode) string {
+func lack(transport Transport, lim *limits, t QPType, op Opcode) string {
+	dev := &lim.dev
 	iwarp := transport == TransportIWARP
 	switch {
 	case t == XRCSend && dev.CapFlags&capXRC == 0:
@@ -71,6 +75,9 @@ func lack(transport Transport, dev *DeviceAttr, t QPType, op Opcode) string {
 			return "a frame has no immediate data"
 		}
 		return ""
+	}
+	if op == OpTSO {
+		return lackTSO(&lim.tso, t)
 	}
 	if t == UD || t == RawPacket {
 		return fmt.Sprintf("%v does SEND only, not %v", t, op)
@@ -101,6 +108,13 @@ func lack(transport Transport, dev *DeviceAttr, t QPType, op Opcode) string {
 		if dev.CapFlags&(capMemWindow|capMemWindow2A|capMemWindow2B) == 0 {
 			return "the device has no memory windows"
 		}
+	case OpAtomicWrite:
+		switch {
+		case t == UC:
+			return "UC has no atomics"
+		case lim.flags&capAtomicWrite == 0:
+			return "the device has no atomic writes"
+		}
 	}
 	return ""
 }
@@ -118,7 +132,7 @@ func (c *Context) Can(t QPType, op Opcode) error {
 	if err != nil {
 		return err
 	}
-	if s := lack(c.transport(), &lim.dev, or(t, RC), op); s != "" {
+	if s := lack(c.transport(), lim, or(t, RC), op); s != "" {
 		return invalid(what, c.name, errors.ErrUnsupported, "%s", s)
 	}
 	return nil
@@ -127,9 +141,9 @@ func (c *Context) Can(t QPType, op Opcode) error {
 func (c *Context) transport() Transport { return Transport(c.h.Transport()) }
 
 // opsOf is what a queue pair can do, a bit for each C opcode.
-func opsOf(transport Transport, dev *DeviceAttr, t QPType) (mask uint32) {
+func opsOf(transport Transport, lim *limits, t QPType) (mask uint32) {
 	for op, wr := range wrOpcode {
-		if lack(transport, dev, t, Opcode(op)) == "" {
+		if lack(transport, lim, t, Opcode(op)) == "" {
 			mask |= 1 << wr
 		}
 	}
@@ -147,7 +161,7 @@ func (q *QP) cannot(wr uint32) error {
 			return err
 		}
 		return invalid("set request", q.node.name, errors.ErrUnsupported, "%s",
-			lack(q.pd.ctx.transport(), &lim.dev, q.typ, Opcode(op)))
+			or(lack(q.pd.ctx.transport(), lim, q.typ, Opcode(op)), notMadeFor(Opcode(op))))
 	}
 	return invalid("set request", q.node.name, ErrInvalid, "opcode %d", wr)
 }

@@ -62,7 +62,7 @@ func (q *QP) NewSendBatch(cfg BatchConfig) (*SendBatch, error) {
 		return nil, err
 	}
 	defer q.node.leave()
-	if err := cfg.check(op, q.node.name, q.caps.MaxSendSGE, q.caps.MaxInline); err != nil {
+	if err := cfg.check(op, q.node.name, q.caps.MaxSendSGE, max(q.caps.MaxInline, q.maxHeader)); err != nil {
 		return nil, err
 	}
 	// Inline data is one SGE, of the batch's own memory.
@@ -259,14 +259,14 @@ func (b *SendBatch) resize(op string, i, j, length int) error {
 			total += uint64(b.sges[i*b.per+x].Length)
 		}
 	}
-	if total > uint64(b.qp.maxMsg.Load()) {
-		return b.tooLong(op, i, total)
+	if most := b.qp.most(w.Opcode); total > most {
+		return b.tooLong(op, i, total, most)
 	}
 	return nil
 }
 
-func (b *SendBatch) tooLong(op string, i int, total uint64) error {
-	return invalid(op, b.q.node.name, ErrTooLong, "request %d: %d bytes, at most %d", i, total, b.qp.maxMsg.Load())
+func (b *SendBatch) tooLong(op string, i int, total, most uint64) error {
+	return invalid(op, b.q.node.name, ErrTooLong, "request %d: %d bytes, at most %d", i, total, most)
 }
 
 // local sets an operation over local memory. On an error the request keeps no
@@ -302,9 +302,9 @@ func (b *SendBatch) local(op string, i int, opcode uint32, need Access, sges []S
 		total += uint64(s.Length)
 		k++
 	}
-	if total > uint64(b.qp.maxMsg.Load()) {
+	if most := b.qp.most(opcode); total > most {
 		b.clear(i)
-		return b.tooLong(op, i, total)
+		return b.tooLong(op, i, total, most)
 	}
 	w.NumSGE = int32(k - i*b.per)
 	for ; k < end; k++ {
@@ -362,9 +362,9 @@ func (b *SendBatch) inlined(op string, i int, opcode uint32, data [][]byte) erro
 	for _, d := range data {
 		total += len(d)
 	}
-	if total > b.room {
+	if room := min(b.room, b.qp.caps.MaxInline); total > room {
 		b.clear(i)
-		return invalid(op, b.q.node.name, ErrInlineTooLong, "request %d: %d bytes, the batch has room for %d", i, total, b.room)
+		return invalid(op, b.q.node.name, ErrInlineTooLong, "request %d: %d bytes, the batch has room for %d", i, total, room)
 	}
 	w := &b.wrs[i]
 	if w.Opcode != opcode || w.Flags&cgo.SendInline == 0 {
@@ -437,7 +437,7 @@ func (b *SendBatch) aim(op string, from, n int) error {
 			tail = 0
 		}
 		switch w.Opcode {
-		case cgo.WRRead, cgo.WRCompSwap, cgo.WRFetchAdd:
+		case cgo.WRRead, cgo.WRCompSwap, cgo.WRFetchAdd, cgo.WRAtomicWrite:
 			reads++
 		case unset:
 			return invalid(op, b.q.node.name, ErrInvalid, "request %d has no operation", i)

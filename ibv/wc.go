@@ -128,6 +128,8 @@ const (
 	WCFetchAdd    WCOpcode = 4
 	WCBindMW      WCOpcode = 5
 	WCLocalInv    WCOpcode = 6
+	WCTSO         WCOpcode = 7
+	WCAtomicWrite WCOpcode = 9
 	WCRecv        WCOpcode = 128
 	WCRecvWithImm WCOpcode = 129 // the peer's WRITE with immediate data
 	WCInvalid     WCOpcode = 0xffffffff
@@ -136,6 +138,7 @@ const (
 func (o WCOpcode) String() string {
 	return name("WCOpcode", map[WCOpcode]string{WCSend: "SEND", WCWrite: "WRITE", WCRead: "READ",
 		WCCompSwap: "COMP_SWAP", WCFetchAdd: "FETCH_ADD", WCBindMW: "BIND_MW", WCLocalInv: "LOCAL_INV",
+		WCTSO: "TSO", WCAtomicWrite: "ATOMIC_WRITE",
 		WCRecv: "RECV", WCRecvWithImm: "RECV_WITH_IMM", WCInvalid: "invalid"}, o)
 }
 

@@ -31,6 +31,8 @@ static void complete(struct rb_fake_qp *q, int recv, uint32_t status, uint32_t i
 		[IBV_WR_LOCAL_INV] = IBV_WC_LOCAL_INV,
 		[IBV_WR_BIND_MW] = IBV_WC_BIND_MW,
 		[IBV_WR_SEND_WITH_INV] = IBV_WC_SEND,
+		[IBV_WR_TSO] = IBV_WC_TSO,
+		[IBV_WR_ATOMIC_WRITE] = IBV_WC_ATOMIC_WRITE,
 	};
 
 	if (!recv && status == IBV_WC_SUCCESS && !(e->flags & IBV_SEND_SIGNALED))
@@ -62,6 +64,14 @@ static inline int injected(struct rb_fake_queue *w)
 	return w->fail_in >= 0 && w->fail_in-- == 0;
 }
 
+/* A TSO, a bind, an atomic write, or a request with an SRQ to go to. */
+static void note(struct rb_fake_qp *q, const struct ibv_send_wr *wr)
+{
+	q->odd = *wr;
+	if (wr->opcode == IBV_WR_TSO && wr->tso.hdr_sz <= sizeof(q->header))
+		memcpy(q->header, wr->tso.hdr, wr->tso.hdr_sz);
+}
+
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct rb_fake_qp *q = to_qp(qp);
@@ -90,6 +100,8 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 			e->data[i].lkey = wr->sg_list[i].lkey;
 			e->data[i].addr = wr->sg_list[i].addr;
 		}
+		if (__builtin_expect(wr->opcode >= IBV_WR_BIND_MW || q->qp.qp_type > IBV_QPT_UC, 0))
+			note(q, wr);
 		w->ids[index] = wr->wr_id;
 		w->posted++;
 		if (!q->hold)

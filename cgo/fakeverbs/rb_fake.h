@@ -50,6 +50,8 @@ struct rb_fake_qp {
 	struct ibv_qp qp;
 	struct rb_fake_queue sq, rq;
 	int hold; /* requests do not complete by themselves */
+	struct ibv_send_wr odd; /* the last request that the ring does not show whole */
+	uint8_t header[64];     /* of a TSO */
 };
 
 struct rb_fake_device {

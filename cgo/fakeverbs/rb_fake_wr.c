@@ -75,6 +75,47 @@ static void wr_add(struct ibv_qp_ex *x, uint32_t rkey, uint64_t addr, uint64_t a
 	current(x)->opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
+static void wr_word(struct ibv_qp_ex *x, uint32_t rkey, uint64_t addr, const void *word)
+{
+	uint64_t v;
+
+	memcpy(&v, word, sizeof(v));
+	wr_cas(x, rkey, addr, v, 0);
+	current(x)->opcode = IBV_WR_ATOMIC_WRITE;
+}
+
+static void wr_tso(struct ibv_qp_ex *x, void *header, uint16_t size, uint16_t mss)
+{
+	struct ibv_send_wr *w = begin(x, IBV_WR_TSO);
+
+	w->tso.hdr = header;
+	w->tso.hdr_sz = size;
+	w->tso.mss = mss;
+}
+
+static void wr_bind(struct ibv_qp_ex *x, struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info)
+{
+	struct ibv_send_wr *w = begin(x, IBV_WR_BIND_MW);
+
+	w->bind_mw.mw = mw;
+	w->bind_mw.rkey = rkey;
+	w->bind_mw.bind_info = *info;
+}
+
+static void set_ud(struct ibv_qp_ex *x, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
+{
+	struct ibv_send_wr *w = current(x);
+
+	w->wr.ud.ah = ah;
+	w->wr.ud.remote_qpn = qpn;
+	w->wr.ud.remote_qkey = qkey;
+}
+
+static void set_xrc(struct ibv_qp_ex *x, uint32_t srqn)
+{
+	current(x)->qp_type.xrc.remote_srqn = srqn;
+}
+
 static void set_sge(struct ibv_qp_ex *x, uint32_t lkey, uint64_t addr, uint32_t length)
 {
 	struct ibv_send_wr *w = current(x);
@@ -116,6 +157,34 @@ static void wr_abort(struct ibv_qp_ex *x)
 	to_ex(x)->aborted++;
 }
 
+struct rb_fake_odd rb_fake_odd_of(const struct rb_fake_qp *q)
+{
+	const struct ibv_send_wr *w = &q->odd;
+	struct rb_fake_odd o = { .srqn = w->qp_type.xrc.remote_srqn };
+
+	switch (w->opcode) {
+	case IBV_WR_TSO:
+		o.hdr_sz = w->tso.hdr_sz;
+		o.mss = w->tso.mss;
+		break;
+	case IBV_WR_BIND_MW:
+		o.addr = w->bind_mw.bind_info.addr;
+		o.length = w->bind_mw.bind_info.length;
+		o.access = w->bind_mw.bind_info.mw_access_flags;
+		o.rkey = w->bind_mw.rkey;
+		break;
+	case IBV_WR_ATOMIC_WRITE:
+		o.word = w->wr.atomic.compare_add;
+		o.rkey = w->wr.atomic.rkey;
+		o.addr = w->wr.atomic.remote_addr;
+		break;
+	default:
+		o.qpn = w->wr.ud.remote_qpn;
+		o.qkey = w->wr.ud.remote_qkey;
+	}
+	return o;
+}
+
 struct rb_fake_ex *rb_fake_ex_new(struct rb_fake_qp *q, int type)
 {
 	struct rb_fake_ex *e = calloc(1, sizeof(*e));
@@ -123,8 +192,8 @@ struct rb_fake_ex *rb_fake_ex_new(struct rb_fake_qp *q, int type)
 	if (!e)
 		return NULL;
 	e->q = q;
+	q->qp.qp_type = type;
 	e->ex.qp_base = q->qp;
-	e->ex.qp_base.qp_type = type;
 	e->ex.wr_start = start;
 	e->ex.wr_complete = complete;
 	e->ex.wr_abort = wr_abort;
@@ -137,6 +206,11 @@ struct rb_fake_ex *rb_fake_ex_new(struct rb_fake_qp *q, int type)
 	e->ex.wr_rdma_read = wr_read;
 	e->ex.wr_atomic_cmp_swp = wr_cas;
 	e->ex.wr_atomic_fetch_add = wr_add;
+	e->ex.wr_atomic_write = wr_word;
+	e->ex.wr_send_tso = wr_tso;
+	e->ex.wr_bind_mw = wr_bind;
+	e->ex.wr_set_ud_addr = set_ud;
+	e->ex.wr_set_xrc_srqn = set_xrc;
 	e->ex.wr_set_sge = set_sge;
 	e->ex.wr_set_sge_list = set_sge_list;
 	e->ex.wr_set_inline_data = set_inline;

@@ -14,6 +14,15 @@ struct rb_fake_ex {
 	int n, complete_errno, aborted;
 };
 
+/* What the ring does not show of a request; the opcode tells which fields mean
+ * anything. */
+struct rb_fake_odd {
+	uint64_t addr, length, word;
+	uint32_t access, rkey, qpn, qkey, srqn;
+	uint16_t hdr_sz, mss;
+};
+
+struct rb_fake_odd rb_fake_odd_of(const struct rb_fake_qp *q);
 struct rb_fake_ex *rb_fake_ex_new(struct rb_fake_qp *q, int type);
 void rb_fake_ex_free(struct rb_fake_ex *x);
 
