@@ -5,13 +5,13 @@ TESTS   := $(BIN)/test
 # The packages whose tests run again in the guest, where RDMA is.
 GUEST   := ibv cm cm/internal/route
 # The commands of examples/, built as rb-NAME.
-PROGRAMS := rping explain perf ucmatose udaddy mckey pingpong
+PROGRAMS := rping explain perf doctor ucmatose udaddy mckey pingpong
 LINT    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
 
 export GOFLAGS ?= -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test unit guest-test matrix oracle changes race asan cgocheck fuzz lint bench bench-guest api-coverage image-test clean packages
+.PHONY: help build demo test unit guest-test matrix oracle changes race asan cgocheck fuzz lint bench bench-guest api-coverage image-test dlopen clean packages
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,7 +76,7 @@ lint: packages ## check the style of Go and shell
 	@ci/packages lint
 	go run $(LINT) run ./...
 	cd examples && go run $(LINT) run ./...
-	shellcheck ci/guest ci/matrix ci/packages ci/guest-test ci/demo ci/image-test ci/topo/* .ci/run
+	shellcheck ci/guest ci/matrix ci/packages ci/guest-test ci/demo ci/image-test ci/dlopen ci/topo/* .ci/run
 
 bench: build ## take the figures of examples/perf/BENCHMARKS.md anew: SHORT=1, ONLY=SECTION,SECTION
 	cd examples && go build -o ../$(BIN)/versus ./perf/versus && go build -o ../$(BIN)/figures ./perf/figures
@@ -92,6 +92,9 @@ COVERED     ?= 83
 
 api-coverage: packages ## count the functions of librdmacm and libibverbs that are covered
 	go run ./ci/apicoverage -unaccounted $(UNACCOUNTED) -covered $(COVERED)
+
+dlopen: packages ## build with the tag rdma_dlopen, and run with and without rdma-core
+	@ci/dlopen
 
 image-test: ## build the container image without a registry, and try it
 	@ci/image-test

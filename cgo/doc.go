@@ -9,6 +9,10 @@
 // negative errno on failure whatever style the wrapped call has; check turns
 // that into an *Error in one place.
 //
+// The libraries are linked. With the build tag rdma_dlopen they are loaded when
+// the program starts (rb_dl.c), so that it also starts on a host without them;
+// there each call fails with NoLibrary.
+//
 // Without cgo, or on another system than Linux, the same names exist and every
 // call returns an error that matches errors.ErrUnsupported.
 package cgo

@@ -20,6 +20,9 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
+	if e.Errno == NoLibrary {
+		return e.Op + ": " + LibraryError() + ": install libibverbs and librdmacm of rdma-core (Debian: libibverbs1 librdmacm1 ibverbs-providers)"
+	}
 	if e.Since != 0 {
 		return e.Op + ": needs rdma-core " + strconv.Itoa(e.Since) + " or later: " + e.Errno.Error()
 	}

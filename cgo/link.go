@@ -3,7 +3,7 @@
 package cgo
 
 /*
-#cgo pkg-config: libibverbs librdmacm
+#cgo !rdma_dlopen pkg-config: libibverbs librdmacm
 #cgo CFLAGS: -std=gnu11 -O2 -Wall -Wextra -Wno-unused-parameter
 */
 import "C"

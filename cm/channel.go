@@ -70,7 +70,7 @@ func NewEventChannel() (*EventChannel, error) {
 func explainNoChannel(err error) error {
 	switch {
 	case errors.Is(err, cgo.NoLibrary):
-		return fmt.Errorf("cm: event channel: %w: install libibverbs and librdmacm of rdma-core (Debian: libibverbs1 librdmacm1 ibverbs-providers): %w", ibv.ErrNoRDMA, err)
+		return fmt.Errorf("cm: event channel: %w: %w", ibv.ErrNoRDMA, err)
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
 		return fmt.Errorf("cm: event channel: %w: may not open /dev/infiniband/rdma_cm; grant access to it (in a container: --device=/dev/infiniband/rdma_cm): %w", ibv.ErrDeviceNotAccessible, err)
 	case errors.Is(err, syscall.ENODEV) && exists("/dev/infiniband/rdma_cm"):

@@ -41,7 +41,6 @@ func noRDMA(op string, err error) error {
 	switch {
 	case errors.Is(err, cgo.NoLibrary):
 		e.Kind = ErrNoRDMA
-		e.Hint = "install libibverbs and librdmacm of rdma-core (Debian: libibverbs1 librdmacm1 ibverbs-providers)"
 	case errors.Is(err, syscall.ENOSYS) && cgo.Available:
 		e.Kind = ErrNoRDMA
 		e.Hint = "load a driver: an HCA's, or rdma_rxe and ib_uverbs (modprobe; package rdma-core); in a container, on the host; rb-doctor looks further"

@@ -3,7 +3,7 @@
 package fakeverbs
 
 /*
-#cgo pkg-config: libibverbs
+#cgo !rdma_dlopen pkg-config: libibverbs
 #cgo CFLAGS: -std=gnu11 -O2 -Wall -Wextra -Wno-unused-parameter
 #include <stdlib.h>
 #include <string.h>
