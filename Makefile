@@ -5,7 +5,7 @@ TESTS   := $(BIN)/test
 # The packages whose tests run again in the guest, where RDMA is.
 GUEST   := ibv cm cm/internal/route
 # The commands of examples/, built as rb-NAME.
-PROGRAMS := rping explain perf doctor ucmatose udaddy mckey pingpong
+PROGRAMS := rping explain perf doctor ucmatose udaddy mckey cmtime pingpong
 LINT    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
 
 export GOFLAGS ?= -buildvcs=false

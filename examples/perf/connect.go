@@ -12,32 +12,7 @@ import (
 
 	"github.com/railbind/railbind/cm"
 	"github.com/railbind/railbind/examples/internal/peer"
-	"github.com/railbind/railbind/ibv"
 )
-
-// connQP is the queue pair of a connection that is only made: cmtime's.
-func (s *shared) connQP() ibv.QPConfig {
-	return ibv.QPConfig{SendCQ: s.cq, RecvCQ: s.cq, MaxSend: 1, MaxRecv: 1}
-}
-
-// shared is what these connections have in common.
-type shared struct {
-	once sync.Once
-	pd   *ibv.PD
-	cq   *ibv.CQ
-	err  error
-}
-
-func (s *shared) make(ctx *ibv.Context) error {
-	s.once.Do(func() {
-		if s.pd, s.err = ctx.AllocPD(); s.err == nil {
-			s.cq, s.err = ctx.CreateCQ(ibv.CQConfig{Size: 1})
-		}
-	})
-	return s.err
-}
-
-func (s *shared) close() error { return errors.Join(s.cq.Close(), s.pd.Close()) }
 
 // step is a part of making or ending a connection.
 type step struct {
@@ -61,7 +36,7 @@ func (c *client) connections(ctx context.Context) error {
 	for i := range clocks {
 		clocks[i] = newLaps(connects, 0)
 	}
-	s := &shared{}
+	s := &peer.Shared{}
 	var made atomic.Int64
 	l := newLink(&c.plan)
 	stop := c.out.progress(l, 0)
@@ -82,7 +57,7 @@ func (c *client) connections(ctx context.Context) error {
 	took := time.Since(began)
 	cpu = cpuTime() - cpu
 	stop()
-	if err = errors.Join(err, s.close()); err != nil {
+	if err = errors.Join(err, s.Close()); err != nil {
 		return err
 	}
 	n := int(l.count.Load())
@@ -126,7 +101,7 @@ func (c *client) workers(ctx context.Context, work func(ctx context.Context) err
 }
 
 // one makes a connection and ends it, step by step.
-func (c *client) one(ctx context.Context, s *shared) ([]time.Duration, error) {
+func (c *client) one(ctx context.Context, s *peer.Shared) ([]time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	at := []time.Time{time.Now()}
@@ -143,10 +118,10 @@ func (c *client) one(ctx context.Context, s *shared) ([]time.Duration, error) {
 		func() error { return id.ResolveAddr(ctx, src, c.c.RemoteAddr()) },
 		func() error { return id.ResolveRoute(ctx) },
 		func() error {
-			if err := s.make(id.Context()); err != nil {
-				return err
+			r, err := s.Resources(id.Context())
+			if err == nil {
+				_, err = id.CreateQP(r.PD, r.QP)
 			}
-			_, err := id.CreateQP(s.pd, s.connQP())
 			return err
 		},
 		func() error { return id.Connect(ctx, cm.ConnParam{PrivateData: privateData(c.token)}) },
@@ -219,7 +194,7 @@ func sameLength(got, want int) error {
 
 // acceptor takes connections for a run.
 type acceptor struct {
-	shared
+	peer.Shared
 	s     *server
 	stop  context.CancelFunc
 	all   sync.WaitGroup
@@ -261,12 +236,7 @@ func (a *acceptor) note(err error) {
 func (a *acceptor) take(ctx context.Context, req *cm.Request, echo bool) error {
 	cfg := cm.AcceptConfig{}
 	if !echo {
-		cfg.Resources = func(ctx *ibv.Context) (cm.Resources, error) {
-			if err := a.make(ctx); err != nil {
-				return cm.Resources{}, err
-			}
-			return cm.Resources{PD: a.pd, QP: a.connQP()}, nil
-		}
+		cfg.Resources = a.Resources
 	}
 	// The client may be done with it before this end hears that it is there, and
 	// the run is over only then.
@@ -302,7 +272,7 @@ func (a *acceptor) take(ctx context.Context, req *cm.Request, echo bool) error {
 func (a *acceptor) end(count int) (answer, error) {
 	a.stop()
 	a.all.Wait()
-	errs := append(slices.Clone(a.errs), a.close())
+	errs := append(slices.Clone(a.errs), a.Close())
 	if a.count != count && errors.Join(errs...) == nil {
 		errs = append(errs, fmt.Errorf("%w: %d connections instead of %d", errMismatch, a.count, count))
 	}

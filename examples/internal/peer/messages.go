@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -63,7 +64,8 @@ func (m *Messages) Take(b []byte) error {
 	return nil
 }
 
-// Each runs f for 0 to n-1, all at once, and joins their errors.
+// Each runs f for 0 to n-1, all at once. Of many errors it gives one, and says how
+// many there are.
 func Each(n int, f func(i int) error) error {
 	errs := make([]error, n)
 	var all sync.WaitGroup
@@ -71,7 +73,14 @@ func Each(n int, f func(i int) error) error {
 		all.Go(func() { errs[i] = f(i) })
 	}
 	all.Wait()
-	return errors.Join(errs...)
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	switch len(errs) {
+	case 0:
+		return nil
+	case 1:
+		return errs[0]
+	}
+	return fmt.Errorf("%w (and %d more)", errs[0], len(errs)-1)
 }
 
 // Traffic is the result of a command that sends messages.
