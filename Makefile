@@ -11,7 +11,7 @@ LINT    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
 export GOFLAGS ?= -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test unit guest-test matrix oracle changes race asan cgocheck fuzz lint bench bench-guest api-coverage image-test dlopen clean packages
+.PHONY: help build demo test unit guest-test matrix oracle changes faults soak race asan cgocheck fuzz lint bench bench-guest api-coverage image-test dlopen clean packages
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,22 @@ changes: packages ## change the network between the steps of a connection: SEED=
 	go test -c -o $(TESTS)/changes.test ./cm
 	@RAILBIND_CHANGES_SEED=$(SEED) RAILBIND_CHANGES_N=$(N) \
 		ci/guest -kernel $(KERNEL) -topo pair -timeout 1h -- $(TESTS)/changes.test -test.run '^TestPairChanges$$' -test.v -test.timeout 1h
+
+# faults runs ci/faults in two guests.
+define faults
+@mkdir -p $(TESTS)
+go build -o $(TESTS)/faults ./ci/faults
+@ci/guest -kernel $(KERNEL) -transport $(TRANSPORT) -topo rails -timeout 3h -mortal \
+	-peer '$(TESTS)/faults agent' -ready 'ss -tln | grep -q :7980' -- $(TESTS)/faults run
+endef
+
+faults: packages ## break what two hosts live on beneath connections with traffic: KERNEL=6.1 TRANSPORT=rxe
+	$(faults)
+
+DURATION ?= 30m
+
+soak: packages ## traffic under faults drawn at random: DURATION=30m SEED=1 KERNEL=6.1 TRANSPORT=rxe
+	$(faults) -soak $(DURATION) -seed $(SEED)
 
 matrix: build ## run the tests on all kernels, transports, rdma-cores (MATRIX='6.1 siw 44': some)
 	@ci/matrix $(MATRIX)

@@ -30,6 +30,7 @@ files read-only, under the same paths; what it writes is gone when it ends.
                    goes to stderr, each line behind "peer| "
   -ready 'COMMAND' shell command tried in host 2 until it succeeds, before host
                    1's COMMAND starts
+  -mortal          host 2 may die before host 1's COMMAND ends
   -out DIR         share DIR with the guest for writing
   -timeout D       end the guests after D (default 10m)
   -mem MIB         memory of a guest (default 2048)
@@ -52,6 +53,7 @@ type options struct {
 	rdmaCore  string
 	peer      string
 	ready     string
+	mortal    bool
 	out       string
 	timeout   time.Duration
 	mem       int
@@ -78,6 +80,7 @@ func parseOptions(args []string, topos map[string]int) (options, error) {
 	fs.StringVar(&o.rdmaCore, "rdma-core", "", "")
 	fs.StringVar(&o.peer, "peer", "", "")
 	fs.StringVar(&o.ready, "ready", "", "")
+	fs.BoolVar(&o.mortal, "mortal", false, "")
 	fs.StringVar(&o.out, "out", "", "")
 	fs.DurationVar(&o.timeout, "timeout", 10*time.Minute, "")
 	fs.IntVar(&o.mem, "mem", 2048, "")
@@ -124,6 +127,9 @@ func parseOptions(args []string, topos map[string]int) (options, error) {
 	}
 	if o.peer != "" && o.hosts != 2 {
 		return o, errors.New("-peer needs -hosts 2")
+	}
+	if o.mortal && o.peer == "" {
+		return o, errors.New("-mortal is about -peer's host; give -peer too")
 	}
 	if o.ready != "" && o.peer == "" {
 		return o, errors.New("-ready waits for what -peer starts; give -peer too")

@@ -31,6 +31,7 @@ func TestParseOptions(t *testing.T) {
 		{"-topo none -- true -v -x", with(func(o *options) { o.topo = "none"; o.command = []string{"true", "-v", "-x"} })},
 		{"-topo rails -- true", with(func(o *options) { o.topo, o.hosts = "rails", 2 })},
 		{"-hosts 2 -- true", with(func(o *options) { o.topo, o.hosts = "rails", 2 })},
+		{"-peer x -mortal true", with(func(o *options) { o.topo, o.hosts, o.peer, o.mortal = "rails", 2, "x", true })},
 		{"-peer x -ready y true", with(func(o *options) { o.topo, o.hosts, o.peer, o.ready = "rails", 2, "x", "y" })},
 		{"-topo none -peer x true", with(func(o *options) { o.topo, o.hosts, o.peer = "none", 2, "x" })},
 		{"-kernel 7.x -timeout 5s -mem 512 -v true", with(func(o *options) {
@@ -59,6 +60,7 @@ func TestParseOptionsRefuses(t *testing.T) {
 		"-topo x true":                   "none, pair, rails",
 		"-hosts 1 -peer x true":          "-peer needs",
 		"-ready x true":                  "give -peer too",
+		"-mortal true":                   "give -peer too",
 		"-kernel 5 true":                 "6.1, 6.12 and 7",
 		"-transport ib true":             "rxe or siw",
 		"-rdma-core 50 true":             "44, 56 and 65",

@@ -1,0 +1,162 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"net/rpc"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// hosts are where faults happen. A fault of rail 1 leaves rail 0 alone, and the
+// connections there must not notice.
+type hosts struct {
+	agent *rpc.Client
+	kind  string // rxe or siw
+	files syscall.Rlimit
+}
+
+// call asks the agent in host 2.
+func (h *hosts) call(method string, arg any) error {
+	return h.agent.Call("Agent."+method, arg, &struct{}{})
+}
+
+// both runs a command in each host, with its own number for HOST.
+func (h *hosts) both(command string) error {
+	if err := shell(strings.ReplaceAll(command, "HOST", "1")); err != nil {
+		return err
+	}
+	return h.call("Shell", strings.ReplaceAll(command, "HOST", "2"))
+}
+
+type fault struct {
+	name, what   string
+	rail1        bool // rail 0 has none of it
+	final        bool // nobody is there afterwards
+	strike, mend func(*hosts) error
+}
+
+const (
+	// IPv6 addresses go with a link that is down.
+	linkUp = `ip link set rail1 up
+		ip address replace fd10:1::HOST/64 dev rail1 nodad
+		ip address replace fe80::HOST/64 dev rail1 nodad
+		` + anew
+	addressGone = "ip address del 10.10.1.HOST/24 dev rail1; ip address del fd10:1::HOST/64 dev rail1"
+	addressBack = `ip address replace 10.10.1.HOST/24 dev rail1
+		ip address replace fd10:1::HOST/64 dev rail1 nodad
+		` + anew
+
+	deviceGone = "timeout 30 rdma link delete KIND1"
+	deviceBack = "rdma link add KIND1 type KIND netdev rail1"
+	// Soft-RoCE's device is mute for the connection manager once a message of that
+	// could not leave: it has to be made anew.
+	anew = "case KIND in rxe) " + deviceGone + "; " + deviceBack + ";; esac"
+)
+
+// faults are in the order in which they are made.
+var faults = append([]fault{
+	{name: "none", what: "nothing: what the machine does alone", strike: nothing, mend: nothing},
+	{
+		name: "peer-killed", what: "the peer's process is killed, another is started",
+		strike: func(h *hosts) error { return h.call("Kill", struct{}{}) },
+		mend:   func(h *hosts) error { return h.call("Start", struct{}{}) },
+	},
+	{
+		name: "listener-restarted", what: "the peer's listeners are closed and opened again",
+		strike: func(h *hosts) error { return h.call("Relisten", struct{}{}) },
+		mend:   nothing,
+	},
+	ours("link-down", "this host's link goes down and up", "ip link set rail1 down", linkUp),
+	theirs("peer-link-down", "the peer's link goes down and up", "ip link set rail1 down", linkUp),
+	ours("address-removed", "this host's addresses go and return", addressGone, addressBack),
+	theirs("peer-address-removed", "the peer's addresses go and return", addressGone, addressBack),
+	ours("neighbour-changed", "the peer seems to have another MAC address",
+		"for a in 10.10.1.2 fd10:1::2; do ip neighbour replace $a lladdr 52:54:00:99:99:99 nud permanent dev rail1; done",
+		"for a in 10.10.1.2 fd10:1::2; do ip neighbour del $a dev rail1; done"),
+	device("device-removed", "this host's RDMA device is deleted and made anew", ours),
+	device("peer-device-removed", "the peer's RDMA device is deleted and made anew", theirs),
+	{
+		name: "clock-stepped", what: "both clocks jump an hour ahead, and back",
+		strike: func(h *hosts) error { return h.both("date -s @$(( $(date +%s) + 3600 ))") },
+		mend:   func(h *hosts) error { return h.both("date -s @$(( $(date +%s) - 3600 ))") },
+	},
+	{
+		name: "files-exhausted", what: "no file descriptor is left for a new connection",
+		strike: func(h *hosts) error {
+			open, err := os.ReadDir("/proc/self/fd")
+			if err != nil {
+				return err
+			}
+			if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &h.files); err != nil {
+				return err
+			}
+			return syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: uint64(len(open)), Max: h.files.Max})
+		},
+		mend: func(h *hosts) error { return syscall.Setrlimit(syscall.RLIMIT_NOFILE, &h.files) },
+	},
+	{
+		name: "objects-exhausted", what: "the RDMA cgroup allows no more objects",
+		strike: func(h *hosts) error {
+			return shell(fmt.Sprintf(`g=/sys/fs/cgroup
+				mountpoint -q $g || mount -t cgroup2 none $g
+				mkdir -p $g/faults; echo +rdma >$g/cgroup.subtree_control; echo %d >$g/faults/cgroup.procs
+				for r in 0 1; do echo "%s$r hca_object=4" >$g/faults/rdma.max; done`, os.Getpid(), h.kind))
+		},
+		mend: func(h *hosts) error {
+			return shell(fmt.Sprintf(`for r in 0 1; do echo "%s$r hca_object=max" >/sys/fs/cgroup/faults/rdma.max; done
+				echo %d >/sys/fs/cgroup/cgroup.procs`, h.kind, os.Getpid()))
+		},
+	},
+	{
+		name: "memlock", what: "64 KiB of locked memory for an ordinary user: a process of its own",
+		strike: func(*hosts) error { return asPoorUser() },
+		mend:   nothing,
+	},
+}, append(netem(
+	"loss 1%", "loss 5%", "loss 20%", "delay 20ms", "delay 20ms reorder 25%", "duplicate 10%", "corrupt 2%",
+), fault{
+	name: "peer-host-killed", what: "the peer's kernel stops; the last one", final: true,
+	strike: func(h *hosts) error {
+		h.agent.Go("Agent.Shell", "echo b >/proc/sysrq-trigger", &struct{}{}, nil) // no answer
+		return nil
+	},
+	mend: nothing,
+})...)
+
+func nothing(*hosts) error { return nil }
+
+// ours and theirs are faults of rail 1, made by commands in host 1 or host 2.
+func ours(name, what, strike, mend string) fault {
+	in := func(command string) func(*hosts) error {
+		command = strings.ReplaceAll(command, "HOST", "1")
+		return func(h *hosts) error { return shell(strings.ReplaceAll(command, "KIND", h.kind)) }
+	}
+	return fault{name: name, what: what, rail1: true, strike: in(strike), mend: in(mend)}
+}
+
+func theirs(name, what, strike, mend string) fault {
+	in := func(command string) func(*hosts) error {
+		command = strings.ReplaceAll(command, "HOST", "2")
+		return func(h *hosts) error { return h.call("Shell", strings.ReplaceAll(command, "KIND", h.kind)) }
+	}
+	return fault{name: name, what: what, rail1: true, strike: in(strike), mend: in(mend)}
+}
+
+func device(name, what string, where func(name, what, strike, mend string) fault) fault {
+	return where(name, what, deviceGone, deviceBack)
+}
+
+// netem are faults of the wire of rail 1, in both directions.
+func netem(disciplines ...string) (all []fault) {
+	for _, d := range disciplines {
+		all = append(all, fault{
+			name: strings.NewReplacer(" ", "-", "%", "").Replace(d), what: "the wire: " + d, rail1: true,
+			strike: func(h *hosts) error { return h.both("tc qdisc add dev rail1 root netem " + d) },
+			mend:   func(h *hosts) error { return h.both("tc qdisc del dev rail1 root") },
+		})
+	}
+	return all
+}
