@@ -19,6 +19,7 @@ const childRole = "CM_TEST_CHILD"
 
 var children = map[string]func(t *testing.T, args []string){
 	"removal": childRemoval,
+	"muting":  childMuting,
 }
 
 // child runs a role; what it logs is t's, and its failure too.

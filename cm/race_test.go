@@ -20,18 +20,36 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/railbind/railbind/cgo"
+	"github.com/railbind/railbind/cm/policy"
 	"github.com/railbind/railbind/ibv"
 )
 
 // The network changes while a connection is made. Either the connection is where
 // it was promised, or an error says what changed: never a silent split.
 
-// side is what a round is about: on rail a, bound to local, towards peer.
-type side struct{ local, peer, other, gateway string }
+// side is what a round is about: on a rail, bound to local, towards peer; the
+// rail has another address, and away is another rail with a gateway.
+type side struct {
+	rail
+	local, peer, other, gateway string
+}
+
+// rail is a network device, what is on it, and another one.
+type rail struct {
+	rdma, netdev, away string
+	mtu                int
+	linkLocal          string
+}
+
+var (
+	railA = rail{"rxe0", "a0", "b0", 4200, "fe80::1"}
+	railB = rail{"rxe1", "b0", "a0", 2200, "fe80::2"}
+	railC = rail{"rxe9", "c0", "b0", 1500, "fe80::3"} // with a device that a test makes there
+)
 
 var sides = map[string]side{
-	"IPv4": {"10.1.0.9", "10.1.0.2", "10.1.0.1", "10.2.0.2"},
-	"IPv6": {"fd01::9", "fd01::2", "fd01::1", "fd02::2"},
+	"IPv4": {railA, "10.1.0.9", "10.1.0.2", "10.1.0.1", "10.2.0.2"},
+	"IPv6": {railA, "fd01::9", "fd01::2", "fd01::1", "fd02::2"},
 }
 
 // change is done to the network and undone again.
@@ -41,8 +59,8 @@ type netChange struct {
 	do, undo func(side) error
 	pathMTU  int // of a0 while it holds, where it differs
 	// muting: rxe cannot send a connection manager's message meanwhile, and after
-	// that sends none any more, on no connection of the device. So it is done
-	// while resolving only.
+	// that takes none any more, on no connection of the device. So on a device that
+	// others need it is done while resolving only.
 	muting bool
 }
 
@@ -70,7 +88,7 @@ func host32(addr string) *net.IPNet {
 func hostRoute(s side, kind int) *netlink.Route {
 	r := &netlink.Route{Dst: host32(s.peer), Type: kind}
 	if kind == unix.RTN_UNICAST {
-		r.LinkIndex, r.Gw = index("b0"), net.ParseIP(s.gateway)
+		r.LinkIndex, r.Gw = index(s.away), net.ParseIP(s.gateway)
 	}
 	return r
 }
@@ -94,14 +112,14 @@ func address(addr string) *netlink.Addr {
 }
 
 func neighbour(s side, mac net.HardwareAddr) *netlink.Neigh {
-	return &netlink.Neigh{LinkIndex: index("a0"), IP: net.ParseIP(s.peer), State: netlink.NUD_REACHABLE, HardwareAddr: mac}
+	return &netlink.Neigh{LinkIndex: index(s.netdev), IP: net.ParseIP(s.peer), State: netlink.NUD_REACHABLE, HardwareAddr: mac}
 }
 
 func routeChange(name string, kind int) netChange {
 	return netChange{
 		name: name,
 		object: func(s side) string {
-			via := map[int]string{unix.RTN_UNICAST: " via " + s.gateway + " dev b0"}[kind]
+			via := map[int]string{unix.RTN_UNICAST: " via " + s.gateway + " dev " + s.away}[kind]
 			word := map[int]string{unix.RTN_BLACKHOLE: "blackhole ", unix.RTN_UNREACHABLE: "unreachable "}[kind]
 			return fmt.Sprintf("route %s%s%s table 254 added", word, host32(s.peer), via)
 		},
@@ -112,7 +130,7 @@ func routeChange(name string, kind int) netChange {
 
 func netChanges() []netChange {
 	return []netChange{
-		routeChange("route through b0", unix.RTN_UNICAST),
+		routeChange("route through the other rail", unix.RTN_UNICAST),
 		routeChange("blackhole", unix.RTN_BLACKHOLE),
 		routeChange("unreachable", unix.RTN_UNREACHABLE),
 		{
@@ -131,38 +149,38 @@ func netChanges() []netChange {
 		},
 		{
 			name:   "address removed",
-			object: func(s side) string { return "address " + s.local + " of a0 deleted" },
+			object: func(s side) string { return "address " + s.local + " of " + s.netdev + " deleted" },
 			muting: true,
-			do:     func(s side) error { return netlink.AddrDel(link("a0"), address(s.local)) },
-			undo:   func(s side) error { return netlink.AddrAdd(link("a0"), address(s.local)) },
+			do:     func(s side) error { return netlink.AddrDel(link(s.netdev), address(s.local)) },
+			undo:   func(s side) error { return netlink.AddrAdd(link(s.netdev), address(s.local)) },
 		},
 		{
 			name:   "address moved",
-			object: func(s side) string { return "address " + s.local + " of b0 added" },
+			object: func(s side) string { return "address " + s.local + " of " + s.away + " added" },
 			muting: true,
 			do: func(s side) error {
-				return errors.Join(netlink.AddrDel(link("a0"), address(s.local)), netlink.AddrAdd(link("b0"), address(s.local)))
+				return errors.Join(netlink.AddrDel(link(s.netdev), address(s.local)), netlink.AddrAdd(link(s.away), address(s.local)))
 			},
 			undo: func(s side) error {
-				return errors.Join(netlink.AddrDel(link("b0"), address(s.local)), netlink.AddrAdd(link("a0"), address(s.local)))
+				return errors.Join(netlink.AddrDel(link(s.away), address(s.local)), netlink.AddrAdd(link(s.netdev), address(s.local)))
 			},
 		},
 		{
 			name:   "link down",
-			object: func(side) string { return "link a0 changed (down, MTU 4200)" },
+			object: func(s side) string { return fmt.Sprintf("link %s changed (down, MTU %d)", s.netdev, s.mtu) },
 			muting: true,
-			do:     func(side) error { return netlink.LinkSetDown(link("a0")) },
+			do:     func(s side) error { return netlink.LinkSetDown(link(s.netdev)) },
 			// The link-local address does not stay; without one the connection
 			// manager sends no neighbour solicitation.
-			undo: func(side) error {
-				return errors.Join(netlink.LinkSetUp(link("a0")), netlink.AddrAdd(link("a0"), address("fe80::1")))
+			undo: func(s side) error {
+				return errors.Join(netlink.LinkSetUp(link(s.netdev)), netlink.AddrAdd(link(s.netdev), address(s.linkLocal)))
 			},
 		},
 		{
 			name:    "MTU",
-			object:  func(side) string { return "link a0 changed (up, MTU 1500)" },
-			do:      func(side) error { return netlink.LinkSetMTU(link("a0"), 1500) },
-			undo:    func(side) error { return netlink.LinkSetMTU(link("a0"), 4200) },
+			object:  func(s side) string { return fmt.Sprintf("link %s changed (up, MTU 1500)", s.netdev) },
+			do:      func(s side) error { return netlink.LinkSetMTU(link(s.netdev), 1500) },
+			undo:    func(s side) error { return netlink.LinkSetMTU(link(s.netdev), s.mtu) },
 			pathMTU: 1024,
 		},
 		{
@@ -251,6 +269,8 @@ type changer struct {
 	done bool
 	held bool
 	err  error
+
+	patience time.Duration // for the other end, where none may answer
 }
 
 func (c *changer) at(step string) {
@@ -368,7 +388,7 @@ func resolveRound(t *testing.T, c *changer, pol Policy) error {
 // connectRound connects on the rail itself and sends data.
 func connectRound(t *testing.T, c *changer, pol Policy) error {
 	ctx := within(t, 60*time.Second)
-	times := Timeouts{ResolveAddr: 3 * time.Second}
+	times := Timeouts{ResolveAddr: 3 * time.Second, Connect: c.patience}
 	other := netip.MustParseAddr(c.s.other)
 	dialer := Dialer{LocalAddr: netip.AddrPortFrom(netip.MustParseAddr(c.s.local), 0), Policy: pol, Timeouts: times}
 	l, err := Listen(netip.AddrPortFrom(other, 0), ListenConfig{Timeouts: times})
@@ -429,9 +449,14 @@ func connectRound(t *testing.T, c *changer, pol Policy) error {
 	}
 	after := packets(t)
 	if iwarp() {
-		require.Equal(t, dev("rxe0"), cl.ID().Binding().Device) // its packets go over lo here
-	} else if after["rxe0"]-before["rxe0"] < 20 || after["rxe1"] != before["rxe1"] {
-		t.Errorf("silent split: packets before %v, after %v", before, after)
+		require.Equal(t, dev(c.s.rdma), cl.ID().Binding().Device) // its packets go over lo here
+		return nil
+	}
+	for name := range after {
+		sent := after[name] - before[name]
+		if name == c.s.rdma && sent < 20 || name != c.s.rdma && sent != 0 {
+			t.Errorf("silent split: packets before %v, after %v", before, after)
+		}
 	}
 	return nil
 }
@@ -443,10 +468,12 @@ func packets(t *testing.T) map[string]int {
 	if iwarp() {
 		return out // which does not count
 	}
-	for _, dev := range []string{"rxe0", "rxe1"} {
-		b, err := os.ReadFile("/sys/class/infiniband/" + dev + "/ports/1/hw_counters/sent_pkts")
+	devices, err := os.ReadDir("/sys/class/infiniband")
+	require.NoError(t, err)
+	for _, d := range devices {
+		b, err := os.ReadFile("/sys/class/infiniband/" + d.Name() + "/ports/1/hw_counters/sent_pkts")
 		require.NoError(t, err)
-		out[dev], err = strconv.Atoi(string(b[:len(b)-1]))
+		out[d.Name()], err = strconv.Atoi(string(b[:len(b)-1]))
 		require.NoError(t, err)
 	}
 	return out
@@ -464,7 +491,7 @@ func TestPairRouteThereAndBack(t *testing.T) {
 	s := sides["IPv6"]
 	s.local = "fd01::1"
 	src, dst := ap("[fd01::1]:0"), ap("[fd01::2]:7471")
-	route := routeChange("route through b0", unix.RTN_UNICAST)
+	route := routeChange("route through the other rail", unix.RTN_UNICAST)
 
 	t.Run("kernel alone", func(t *testing.T) {
 		id := newTestID(t, IDConfig{})
@@ -510,6 +537,11 @@ func TestPairRouteThereAndBack(t *testing.T) {
 			if c.err != nil {
 				require.ErrorIs(t, err, syscall.EHOSTUNREACH)
 				require.ErrorContains(t, err, "route fd01::2/128 via fd02::2 dev b0 table 254 added")
+				// The decision that was taken is still there to be looked at.
+				d := id.Decision()
+				require.Equal(t, policy.Accepted, d.Verdict)
+				require.Equal(t, "a0", d.Binding.Netdev)
+				require.Equal(t, dst, d.Request.Dst)
 				t.Log(err)
 			}
 		})
@@ -526,7 +558,7 @@ func TestPairChangesOfMTU(t *testing.T) {
 			mtu = c
 		}
 	}
-	ch := &changer{step: "before the route", back: true, c: mtu}
+	ch := &changer{step: "before the route", back: true, c: mtu, s: sides["IPv4"]}
 	d := Dialer{LocalAddr: ap("10.1.0.1:0"), stepHook: ch.at}
 	_, err := d.resolve(within(t, time.Minute), ap("10.1.0.2:7471"))
 	ch.undo()
