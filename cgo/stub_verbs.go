@@ -12,6 +12,7 @@ func Open(string) (Context, error)   { return Context{}, unsupported("ibv_open_d
 
 func (Context) Close() error   { return unsupported("ibv_close_device") }
 func (Context) Name() string   { return "" }
+func (Context) Vectors() int   { return 0 }
 func (Context) Transport() int { return -1 }
 func (Context) QueryDevice() (DeviceAttr, error) {
 	return DeviceAttr{}, unsupported("ibv_query_device")

@@ -73,6 +73,9 @@ func (c Context) Name() string { return C.GoString(C.rb_context_name(c.p)) }
 // Transport returns the device's enum ibv_transport_type.
 func (c Context) Transport() int { return int(C.rb_context_transport(c.p)) }
 
+// Vectors returns how many interrupt vectors the device has for CQs.
+func (c Context) Vectors() int { return int(c.p.num_comp_vectors) }
+
 // QueryDevice asks for the device's limits.
 //
 // Implements: int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *device_attr)

@@ -92,7 +92,7 @@ func exists(file string) bool {
 //
 // Implements: void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 func (c *EventChannel) Close() error {
-	if c == nil {
+	if c == nil || c.done == nil { // nil or zero
 		return nil
 	}
 	c.mu.Lock()
@@ -265,7 +265,10 @@ var defaultChannel struct {
 }
 
 func channelOrDefault(c *EventChannel) (*EventChannel, error) {
-	if c != nil {
+	switch {
+	case c != nil && c.done == nil:
+		return nil, fmt.Errorf("cm: event channel: %w: it was not made by NewEventChannel", ErrClosed)
+	case c != nil:
 		return c, nil
 	}
 	d := &defaultChannel

@@ -25,7 +25,7 @@ type QueueConfig struct {
 
 func (q QueueConfig) withDefaults() QueueConfig {
 	def := func(n *int, v int) {
-		if *n <= 0 {
+		if *n == 0 {
 			*n = v
 		}
 	}
@@ -33,6 +33,20 @@ func (q QueueConfig) withDefaults() QueueConfig {
 	def(&q.RecvDepth, 16)
 	def(&q.MaxMessage, 4096)
 	return q
+}
+
+// check refuses what the device has no room for.
+func (q QueueConfig) check(dev ibv.DeviceAttr, port ibv.PortAttr) error {
+	for _, v := range []struct {
+		field       string
+		given, most int
+	}{{"SendDepth", q.SendDepth, dev.MaxQPWR}, {"RecvDepth", q.RecvDepth, dev.MaxQPWR}, {"MaxMessage", q.MaxMessage, int(port.MaxMsgSize)},
+		{"MaxInline", q.MaxInline, q.MaxMessage}} {
+		if v.given < 0 || v.given > v.most {
+			return fmt.Errorf("%w: %s is %d, at most %d here", ibv.ErrInvalid, v.field, v.given, v.most)
+		}
+	}
+	return nil
 }
 
 // Resources are PD and queues that the caller brings for a connection and keeps:
@@ -103,6 +117,17 @@ func (c *Conn) borrowResources(resources func(*ibv.Context) (Resources, error)) 
 }
 
 func (c *Conn) makeResources() (err error) {
+	dev, err := c.id.Context().QueryDevice()
+	if err != nil {
+		return err
+	}
+	port, err := c.id.Context().QueryPort(max(c.id.Binding().Port, 1))
+	if err != nil {
+		return err
+	}
+	if err := c.q.check(dev, port); err != nil {
+		return err
+	}
 	if c.pd, err = c.id.Context().AllocPD(); err != nil {
 		return err
 	}
@@ -172,7 +197,7 @@ func (c *Conn) Read(ctx context.Context, local ibv.SGE, remote ibv.Remote) error
 
 func (c *Conn) mover() (*mover, error) {
 	switch {
-	case c == nil:
+	case c == nil || c.id == nil:
 		return nil, ErrClosed
 	case c.m == nil:
 		return nil, ErrOwnQueues
@@ -186,7 +211,7 @@ func (c *Conn) fail(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if c == nil {
+	if c == nil || c.id == nil {
 		return &OpError{Op: op, Err: err}
 	}
 	var wc *ibv.WCError
@@ -202,32 +227,47 @@ func (c *Conn) fail(op string, err error) error {
 }
 
 // ID is the connection's id; closing it ends the connection.
-func (c *Conn) ID() *ID { return c.id }
+func (c *Conn) ID() *ID {
+	if c == nil {
+		return nil
+	}
+	return c.id
+}
 
 // QP is the connection's queue pair, to look at; to post on it, bring Resources.
-func (c *Conn) QP() *ibv.QP { return c.qp }
+func (c *Conn) QP() *ibv.QP {
+	if c == nil {
+		return nil
+	}
+	return c.qp
+}
 
 // PD is the protection domain of the connection's queues: memory for Read and
 // Write is registered with it.
-func (c *Conn) PD() *ibv.PD { return c.pd }
+func (c *Conn) PD() *ibv.PD {
+	if c == nil {
+		return nil
+	}
+	return c.pd
+}
 
 // Binding says to what the connection is bound.
-func (c *Conn) Binding() Binding { return c.id.Binding() }
+func (c *Conn) Binding() Binding { return c.ID().Binding() }
 
 // Decision says why the connection is where it is.
-func (c *Conn) Decision() Decision { return c.id.Decision() }
+func (c *Conn) Decision() Decision { return c.ID().Decision() }
 
 // LocalAddr is the address and port of this end.
-func (c *Conn) LocalAddr() netip.AddrPort { return c.id.LocalAddr() }
+func (c *Conn) LocalAddr() netip.AddrPort { return c.ID().LocalAddr() }
 
 // RemoteAddr is the address and port of the peer.
-func (c *Conn) RemoteAddr() netip.AddrPort { return c.id.RemoteAddr() }
+func (c *Conn) RemoteAddr() netip.AddrPort { return c.ID().RemoteAddr() }
 
 // Done is closed when the connection is over; Err says how.
-func (c *Conn) Done() <-chan struct{} { return c.id.Done() }
+func (c *Conn) Done() <-chan struct{} { return c.ID().Done() }
 
 // Err is nil until Done is closed.
-func (c *Conn) Err() error { return c.id.Err() }
+func (c *Conn) Err() error { return c.ID().Err() }
 
 // Close ends the connection and frees its queues and buffers; whoever waits gets
 // ErrClosed. It waits up to a second for the peer to acknowledge the end.
@@ -235,7 +275,7 @@ func (c *Conn) Err() error { return c.id.Err() }
 // Close ends the connection and returns ErrBusy for the PD, and may be called
 // again. Closing twice, or a nil Conn, is fine.
 func (c *Conn) Close() error {
-	if c == nil {
+	if c == nil || c.id == nil {
 		return nil
 	}
 	c.closing.Do(func() {

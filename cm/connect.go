@@ -118,6 +118,9 @@ func (id *ID) prepare(p ConnParam, asked *cgo.ConnParam, most int) (cgo.ConnPara
 	if err != nil {
 		return cgo.ConnParam{}, err
 	}
+	if err := p.check(attr); err != nil {
+		return cgo.ConnParam{}, err
+	}
 	param := p.resolve(attr, asked)
 	if p.QP != nil {
 		param.QPNum = p.QP.Num()
@@ -265,6 +268,7 @@ func (id *ID) checkPlace(info cgo.IDInfo, port uint8, sgid int) error {
 // PeerData is the private data that came with the peer's answer, as the wire
 // has it: padded with zeros to the field's length.
 func (id *ID) PeerData() []byte {
+	id = id.orNone()
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	return id.peerData

@@ -1,6 +1,8 @@
 package cm
 
 import (
+	"fmt"
+
 	"github.com/railbind/railbind/cgo"
 	"github.com/railbind/railbind/cm/policy"
 	"github.com/railbind/railbind/ibv"
@@ -88,6 +90,21 @@ func (p ConnParam) resolve(attr ibv.DeviceAttr, asked *cgo.ConnParam) cgo.ConnPa
 	}
 }
 
+// check refuses what the device, or the message's field, has no room for.
+func (p ConnParam) check(attr ibv.DeviceAttr) error {
+	for _, v := range []struct {
+		field string
+		given uint8
+		most  int
+	}{{"ResponderResources", p.ResponderResources, attr.MaxQPReadAtomic}, {"InitiatorDepth", p.InitiatorDepth, attr.MaxQPInitReadAtomic},
+		{"RetryCount", p.RetryCount, 7}, {"RNRRetryCount", p.RNRRetryCount, 7}} {
+		if v.given != None && int(v.given) > v.most {
+			return fmt.Errorf("%w: %s is %d, at most %d here", ibv.ErrInvalid, v.field, v.given, v.most)
+		}
+	}
+	return nil
+}
+
 func depth(given, def uint8, most int) uint8 {
 	switch given {
 	case None:
@@ -105,5 +122,5 @@ func retries(given, def uint8) uint8 {
 	case None:
 		return 0
 	}
-	return min(given, 7)
+	return given
 }

@@ -30,6 +30,7 @@ func (p UDPeer) Dest(pd *ibv.PD) (ibv.Dest, error) {
 // UDPeer tells, after a Connect in a port space of datagrams, where the service
 // is: its address, its queue pair's number and key.
 func (id *ID) UDPeer() (UDPeer, bool) {
+	id = id.orNone()
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	if id.udPeer == nil {

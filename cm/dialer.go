@@ -15,7 +15,7 @@ import (
 	"github.com/railbind/railbind/ibv"
 )
 
-// Dialer makes connections. The zero value lets the route choose the device, as
+// Dialer makes connections. The zero value, or nil, lets the route choose the device, as
 // for an IP socket. With LocalAddr or LocalDevice the connection is bound there
 // first, and keeps that device or is refused. A Dialer may be used by many
 // goroutines at once as long as nobody changes it.
@@ -56,6 +56,7 @@ const tries = 3
 // inside), the peer did (a *RejectError), or time ran out (a *TimeoutError).
 func (d *Dialer) Dial(ctx context.Context, address string) (*Conn, error) {
 	const op = "dial"
+	d = d.orZero()
 	addrs, err := lookup(ctx, address)
 	if err != nil {
 		return nil, &OpError{Op: op, Err: err}
@@ -124,12 +125,21 @@ func lookup(ctx context.Context, address string) ([]netip.AddrPort, error) {
 
 // DialAddr is Dial with an address.
 func (d *Dialer) DialAddr(ctx context.Context, dst netip.AddrPort) (*Conn, error) {
+	d = d.orZero()
 	for try := 1; ; try++ {
 		c, err := d.dialOnce(ctx, dst)
 		if err == nil || try == tries || ctx.Err() != nil || !worthRetry(err) {
 			return c, err
 		}
 	}
+}
+
+// orZero takes a nil Dialer for a zero one.
+func (d *Dialer) orZero() *Dialer {
+	if d == nil {
+		return &Dialer{}
+	}
+	return d
 }
 
 func worthRetry(err error) bool {

@@ -205,17 +205,35 @@ func (gs *groups) deliver(ev *cgo.Event) {
 }
 
 // Peer is where datagrams to the group go.
-func (g *Group) Peer() UDPeer { return g.peer }
+func (g *Group) Peer() UDPeer {
+	if g == nil {
+		return UDPeer{}
+	}
+	return g.peer
+}
 
 // Addr is the group's address.
-func (g *Group) Addr() netip.Addr { return g.addr.Addr() }
+func (g *Group) Addr() netip.Addr {
+	if g == nil {
+		return netip.Addr{}
+	}
+	return g.addr.Addr()
+}
 
 // Lost is closed when the membership was lost (MULTICAST_ERROR): leave, and join
 // again. Err says why.
-func (g *Group) Lost() <-chan struct{} { return g.lost }
+func (g *Group) Lost() <-chan struct{} {
+	if g == nil || g.id == nil {
+		return none.Done()
+	}
+	return g.lost
+}
 
 // Err is nil until Lost is closed.
 func (g *Group) Err() error {
+	if g == nil || g.id == nil {
+		return ErrClosed
+	}
 	g.id.mu.Lock()
 	defer g.id.mu.Unlock()
 	return g.err
@@ -226,7 +244,7 @@ func (g *Group) Err() error {
 //
 // Implements: int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
 func (g *Group) Leave() error {
-	if g == nil {
+	if g == nil || g.id == nil {
 		return nil
 	}
 	return g.id.fail("leave multicast group", g.leave())

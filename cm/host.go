@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/railbind/railbind/cm/internal/route"
 	"github.com/railbind/railbind/cm/policy"
@@ -77,8 +78,8 @@ func (h *host) release() {
 // namespace of the OS thread that opened it: for programs that want a Decision
 // without an id. It is safe for concurrent use.
 type Host struct {
-	*host
-	once sync.Once
+	host   *host
+	closed atomic.Bool
 }
 
 // OpenHost opens the look-ups; Close ends them.
@@ -94,8 +95,8 @@ func OpenHost() (*Host, error) {
 
 // Close releases the look-ups. It may be called twice, and on nil.
 func (h *Host) Close() error {
-	if h != nil {
-		h.once.Do(h.release)
+	if h != nil && h.host != nil && !h.closed.Swap(true) {
+		h.host.release()
 	}
 	return nil
 }

@@ -156,6 +156,22 @@ func newID(ch *EventChannel, h *host, cfg IDConfig) *ID {
 	}
 }
 
+// none stands for an id that is nil or zero: one that is closed.
+var none = func() *ID {
+	id := newID(nil, nil, IDConfig{})
+	id.state, id.closing, id.destroyed = StateDestroyed, true, true
+	id.finish(ErrClosed)
+	close(id.closed)
+	return id
+}()
+
+func (id *ID) orNone() *ID {
+	if id == nil || id.over == nil {
+		return none
+	}
+	return id
+}
+
 // Close destroys the id, whatever it was doing: a waiting step returns
 // ErrClosed, a connection is ended, a QP made by CreateQP is closed. Closing
 // twice, or a nil id, is fine. On iWARP it can take up to 10 s while the peer
@@ -163,9 +179,7 @@ func newID(ch *EventChannel, h *host, cfg IDConfig) *ID {
 //
 // Implements: int rdma_destroy_id(struct rdma_cm_id *id)
 func (id *ID) Close() error {
-	if id == nil {
-		return nil
-	}
+	id = id.orNone()
 	id.mu.Lock()
 	if id.closing {
 		id.mu.Unlock()
@@ -219,11 +233,12 @@ func (id *ID) finish(err error) {
 
 // Done is closed when the connection is over: ended by the peer, by Disconnect,
 // by a fault, or by Close. Err says which.
-func (id *ID) Done() <-chan struct{} { return id.over }
+func (id *ID) Done() <-chan struct{} { return id.orNone().over }
 
 // Err is nil until Done is closed; then ErrDisconnected, ErrDeviceRemoved or
 // ErrClosed.
 func (id *ID) Err() error {
+	id = id.orNone()
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	return id.overErr
@@ -231,9 +246,7 @@ func (id *ID) Err() error {
 
 // State says where the id stands.
 func (id *ID) State() State {
-	if id == nil {
-		return StateDestroyed
-	}
+	id = id.orNone()
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	return id.state
@@ -255,6 +268,7 @@ func (id *ID) State() State {
 // have bound the id in part, the state is policy.BoundUnknown. What was true
 // last stays on record after the end of the connection and of the id.
 func (id *ID) Binding() Binding {
+	id = id.orNone()
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	return id.binding
@@ -263,6 +277,7 @@ func (id *ID) Binding() Binding {
 // Decision is what the last ResolveAddr decided; its Verdict is Undecided
 // before.
 func (id *ID) Decision() Decision {
+	id = id.orNone()
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	return id.decision
@@ -271,6 +286,7 @@ func (id *ID) Decision() Decision {
 // Context is the device the id is on, nil while it is on none. It is borrowed:
 // closing it is refused, and it lives as long as the id or what was made on it.
 func (id *ID) Context() *ibv.Context {
+	id = id.orNone()
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	return id.ctx
@@ -278,6 +294,7 @@ func (id *ID) Context() *ibv.Context {
 
 // QP is the queue pair made by CreateQP, nil before.
 func (id *ID) QP() *ibv.QP {
+	id = id.orNone()
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	return id.qp
@@ -289,6 +306,7 @@ func (id *ID) QP() *ibv.QP {
 // Implements: static inline struct sockaddr *rdma_get_local_addr(struct rdma_cm_id *id)
 // and __be16 rdma_get_src_port(struct rdma_cm_id *id)
 func (id *ID) LocalAddr() netip.AddrPort {
+	id = id.orNone()
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	return id.info.Local
@@ -299,6 +317,7 @@ func (id *ID) LocalAddr() netip.AddrPort {
 // Implements: static inline struct sockaddr *rdma_get_peer_addr(struct rdma_cm_id *id)
 // and __be16 rdma_get_dst_port(struct rdma_cm_id *id)
 func (id *ID) RemoteAddr() netip.AddrPort {
+	id = id.orNone()
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	return id.info.Peer
@@ -307,7 +326,7 @@ func (id *ID) RemoteAddr() netip.AddrPort {
 // begin opens a step: it checks that none is in progress and that the id stands
 // where the step may be taken. The step's end is id.step.Unlock.
 func (id *ID) begin(op string, allowed ...State) error {
-	if id == nil {
+	if id.orNone() == none {
 		return &OpError{Op: op, Err: ErrClosed}
 	}
 	if !id.step.TryLock() {
@@ -355,6 +374,7 @@ func (id *ID) at(step string) {
 
 // call runs f on the C id, which cannot be destroyed meanwhile.
 func (id *ID) call(f func(h cgo.ID) error) error {
+	id = id.orNone()
 	id.calls.RLock()
 	defer id.calls.RUnlock()
 	if id.destroyed {

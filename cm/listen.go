@@ -2,15 +2,21 @@ package cm
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/railbind/railbind/cgo"
 	"github.com/railbind/railbind/cm/policy"
+	"github.com/railbind/railbind/ibv"
 )
 
-// DefaultBacklog is the backlog of a listener that names none.
-const DefaultBacklog = 128
+// DefaultBacklog is the backlog of a listener that names none, MaxBacklog the
+// largest.
+const (
+	DefaultBacklog = 128
+	MaxBacklog     = 1 << 16
+)
 
 // Listen makes a bound id a listener. Requests wait in a queue of backlog (0:
 // DefaultBacklog), also while nobody calls GetRequest; one that finds the queue
@@ -24,8 +30,11 @@ func (id *ID) Listen(backlog int) error {
 		return err
 	}
 	defer id.step.Unlock()
-	if backlog <= 0 {
+	if backlog == 0 {
 		backlog = DefaultBacklog
+	}
+	if backlog < 0 || backlog > MaxBacklog {
+		return id.fail(op, fmt.Errorf("%w: a backlog of %d, at most %d", ibv.ErrInvalid, backlog, MaxBacklog))
 	}
 	id.mu.Lock()
 	if !id.closing {
@@ -62,9 +71,7 @@ func (id *ID) Listen(backlog int) error {
 // Implements: int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id)
 func (id *ID) GetRequest(ctx context.Context) (*ID, error) {
 	const op = "wait for a connection request"
-	if id == nil {
-		return nil, &OpError{Op: op, Err: ErrClosed}
-	}
+	id = id.orNone()
 	id.mu.Lock()
 	q := id.requests
 	id.mu.Unlock()
@@ -104,6 +111,7 @@ type ListenStats struct {
 
 // ListenStats gives the counters of a listener.
 func (id *ID) ListenStats() ListenStats {
+	id = id.orNone()
 	id.mu.Lock()
 	q := id.requests
 	id.mu.Unlock()
@@ -188,7 +196,7 @@ func (id *ID) inspect(listener Binding) error {
 // RequestData is the private data of the connection request behind an id that
 // a listener gave, as the wire has it: padded with zeros.
 func (id *ID) RequestData() []byte {
-	if id.request == nil {
+	if id == nil || id.request == nil {
 		return nil
 	}
 	return id.request.PrivateData

@@ -11,7 +11,7 @@ import (
 
 // ListenConfig says how a listener behaves. The zero value is usable.
 type ListenConfig struct {
-	Backlog  int // requests that may wait; 0: DefaultBacklog
+	Backlog  int // requests that may wait, at most MaxBacklog; 0: DefaultBacklog
 	Timeouts Timeouts
 	Options  Options
 	Channel  *EventChannel // nil: one that the process shares
@@ -46,10 +46,7 @@ func Listen(local netip.AddrPort, cfg ListenConfig) (*Listener, error) {
 
 // Accept waits for the next connection request.
 func (l *Listener) Accept(ctx context.Context) (*Request, error) {
-	if l == nil {
-		return nil, &OpError{Op: "wait for a connection request", Err: ErrClosed}
-	}
-	id, err := l.id.GetRequest(ctx)
+	id, err := l.ID().GetRequest(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -57,25 +54,25 @@ func (l *Listener) Accept(ctx context.Context) (*Request, error) {
 }
 
 // Addr is the address and port that the listener is bound to.
-func (l *Listener) Addr() netip.AddrPort { return l.id.LocalAddr() }
+func (l *Listener) Addr() netip.AddrPort { return l.ID().LocalAddr() }
 
 // Binding says which device the listener is pinned to, if any.
-func (l *Listener) Binding() Binding { return l.id.Binding() }
+func (l *Listener) Binding() Binding { return l.ID().Binding() }
 
 // ID is the listening id.
-func (l *Listener) ID() *ID { return l.id }
-
-// Stats gives the listener's counters.
-func (l *Listener) Stats() ListenStats { return l.id.ListenStats() }
-
-// Close ends the listener: waiting Accepts return ErrClosed, requests that
-// nobody took are rejected. Connections made before live on.
-func (l *Listener) Close() error {
+func (l *Listener) ID() *ID {
 	if l == nil {
 		return nil
 	}
-	return l.id.Close()
+	return l.id
 }
+
+// Stats gives the listener's counters.
+func (l *Listener) Stats() ListenStats { return l.ID().ListenStats() }
+
+// Close ends the listener: waiting Accepts return ErrClosed, requests that
+// nobody took are rejected. Connections made before live on.
+func (l *Listener) Close() error { return l.ID().Close() }
 
 // Request is a connection request that waits for an answer: Accept, Reject, or
 // Close, which rejects. After Accept or Reject it is answered: Close does
@@ -96,26 +93,31 @@ type AcceptConfig struct {
 }
 
 // Binding says where the request landed: device, port, network device, GID.
-func (r *Request) Binding() Binding { return r.id.Binding() }
+func (r *Request) Binding() Binding { return r.ID().Binding() }
 
 // LocalAddr is the address that the peer asked for.
-func (r *Request) LocalAddr() netip.AddrPort { return r.id.LocalAddr() }
+func (r *Request) LocalAddr() netip.AddrPort { return r.ID().LocalAddr() }
 
 // RemoteAddr is the peer's address.
-func (r *Request) RemoteAddr() netip.AddrPort { return r.id.RemoteAddr() }
+func (r *Request) RemoteAddr() netip.AddrPort { return r.ID().RemoteAddr() }
 
 // PrivateData is what the peer sent with the request, padded with zeros to the
 // field's length.
-func (r *Request) PrivateData() []byte { return r.id.RequestData() }
+func (r *Request) PrivateData() []byte { return r.ID().RequestData() }
 
 // ID is the id behind the request, for those who answer step by step.
-func (r *Request) ID() *ID { return r.id }
+func (r *Request) ID() *ID {
+	if r == nil {
+		return nil
+	}
+	return r.id
+}
 
 // Accept makes the connection's queues, posts their receives, answers the peer
 // and waits until the connection is established. On an error the request is
 // rejected and gone.
 func (r *Request) Accept(ctx context.Context, cfg AcceptConfig) (*Conn, error) {
-	if r == nil {
+	if r == nil || r.id == nil {
 		return nil, &OpError{Op: "accept", Err: ErrClosed}
 	}
 	if r.answered {
@@ -138,7 +140,7 @@ func (r *Request) Accept(ctx context.Context, cfg AcceptConfig) (*Conn, error) {
 // Reject refuses the request with private data of at most MaxRejectData bytes,
 // and closes it. Where the data is too long, the request stays open.
 func (r *Request) Reject(private []byte) error {
-	if r == nil {
+	if r == nil || r.id == nil {
 		return &OpError{Op: "reject", Err: ErrClosed}
 	}
 	if r.answered {

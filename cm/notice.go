@@ -22,7 +22,7 @@ type Notice struct {
 // again), DEVICE_REMOVAL, DISCONNECTED, MULTICAST_ERROR, and an UNREACHABLE,
 // REJECTED or CONNECT_ERROR that came when nobody waited any more. Nobody need
 // read it: of 16 that nobody has read, the first are kept. It is never closed.
-func (id *ID) Notices() <-chan Notice { return id.notices }
+func (id *ID) Notices() <-chan Notice { return id.orNone().notices }
 
 // notice passes an event on that no step takes; id.mu is held.
 func (id *ID) notice(ev *cgo.Event) {

@@ -24,9 +24,6 @@ import (
 // Implements: int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_attr, int *qp_attr_mask)
 func (id *ID) QPAttr(to ibv.QPState) (attr ibv.QPAttr, mask ibv.AttrMask, err error) {
 	const op = "ask for queue pair attributes"
-	if id == nil {
-		return attr, mask, &OpError{Op: op, Err: ErrClosed}
-	}
 	err = id.call(func(h cgo.ID) error {
 		c, m, err := h.QPAttr(uint32(to))
 		attr, mask = ibv.QPAttrOf(c), ibv.AttrMask(m)
@@ -138,9 +135,6 @@ func (id *ID) Establish() error {
 // Implements: int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
 func (id *ID) Notify(event ibv.AsyncEventType) error {
 	const op = "notify"
-	if id == nil {
-		return &OpError{Op: op, Err: ErrClosed}
-	}
 	err := id.call(func(h cgo.ID) error { return h.Notify(uint32(event)) })
 	if errors.Is(err, syscall.EISCONN) {
 		return nil
@@ -177,9 +171,6 @@ func (id *ID) SetLocalECE(e ECE) error {
 // Implements: int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 func (id *ID) RemoteECE() (e ECE, err error) {
 	const op = "get ECE"
-	if id == nil {
-		return e, &OpError{Op: op, Err: ErrClosed}
-	}
 	err = id.call(func(h cgo.ID) (err error) {
 		e.Vendor, e.Options, err = h.RemoteECE()
 		return err

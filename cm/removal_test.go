@@ -61,7 +61,7 @@ func (r *removal) at(step string) {
 	r.ended = make(chan error, 1)
 	go func() { r.ended <- exec.Command("rdma", "link", "delete", dev("rxe9")).Run() }()
 	require.Eventually(r.t, func() bool {
-		links, err := r.host.RDMALinks()
+		links, err := r.host.host.RDMALinks()
 		require.NoError(r.t, err)
 		return !slices.ContainsFunc(links, func(l route.RDMALink) bool { return l.Name == dev("rxe9") })
 	}, 30*time.Second, time.Millisecond)

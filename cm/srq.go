@@ -52,6 +52,7 @@ func (id *ID) CreateSRQ(pd *ibv.PD, cfg ibv.SRQConfig) (*ibv.SRQ, error) {
 // SRQ is the id's shared receive queue, nil where CreateSRQ made none, or it was
 // closed.
 func (id *ID) SRQ() *ibv.SRQ {
+	id = id.orNone()
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	return id.srq

@@ -112,7 +112,14 @@ func TestConnParamDefaults(t *testing.T) {
 	require.Equal(t, cgo.ConnParam{ResponderResources: 2, InitiatorDepth: 1, RetryCount: 6, RNRRetryCount: 7},
 		ConnParam{}.resolve(attr, &cgo.ConnParam{ResponderResources: 2, InitiatorDepth: 1}), "no more than the peer asks for")
 	require.Equal(t, uint8(3), ConnParam{RetryCount: 3}.resolve(attr, nil).RetryCount)
-	require.Equal(t, uint8(7), ConnParam{RetryCount: 9}.resolve(attr, nil).RetryCount)
+	for field, p := range map[string]ConnParam{
+		"ResponderResources is 129, at most 128": {ResponderResources: 129}, "InitiatorDepth is 9, at most 8": {InitiatorDepth: 9},
+		"RetryCount is 8, at most 7": {RetryCount: 8}, "RNRRetryCount is 254, at most 7": {RNRRetryCount: 254},
+	} {
+		require.ErrorIs(t, p.check(attr), ibv.ErrInvalid)
+		require.ErrorContains(t, p.check(attr), field)
+	}
+	require.NoError(t, ConnParam{ResponderResources: 128, InitiatorDepth: None, RetryCount: None, RNRRetryCount: 7}.check(attr))
 }
 
 func TestPrivateDataLimits(t *testing.T) {

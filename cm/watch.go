@@ -15,5 +15,5 @@ import "context"
 // tells no more. Watch needs no privilege, unless the calling thread has left
 // h's namespace (CAP_SYS_ADMIN).
 func (h *Host) Watch(ctx context.Context) (<-chan struct{}, error) {
-	return h.Handle.Watch(ctx)
+	return ask(h, func(o *host) (<-chan struct{}, error) { return o.Watch(ctx) })
 }

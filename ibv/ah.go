@@ -43,7 +43,7 @@ func (p *PD) CreateAH(attr AHAttr) (*AH, error) {
 	c := attr.toC()
 	h, err := p.h.CreateAH(&c)
 	if err != nil {
-		return nil, &Error{Op: op, Object: p.node.name, Err: err, Hint: attr.explain()}
+		return nil, &Error{Op: op, Object: p.node.name, Err: err, Hint: or(p.ctx.beyondAH(&attr), attr.explain())}
 	}
 	return newAH(p, h, attr.target(), h.Destroy), nil
 }

@@ -86,6 +86,9 @@ func (c *Context) CreateCQ(cfg CQConfig) (*CQ, error) {
 	if cfg.Size < 0 || cfg.Size > 1<<30 {
 		return nil, invalid(op, c.name, ErrInvalid, "size %d", cfg.Size)
 	}
+	if cfg.Vector < 0 {
+		return nil, invalid(op, c.name, ErrInvalid, "Vector is %d", cfg.Vector)
+	}
 	if cfg.Spin < 0 || cfg.Spin > maxSpin {
 		return nil, invalid(op, c.name, ErrInvalid, "spin %v, at most %v", cfg.Spin, maxSpin)
 	}
@@ -134,7 +137,7 @@ func (c *Context) CreateCQ(cfg CQConfig) (*CQ, error) {
 	}
 	if err != nil {
 		cq.silence()
-		return nil, c.cqError(op, c.name, cfg.Size, err)
+		return nil, c.cqError(op, c.name, err, limitOf{"Vector", cfg.Vector, c.h.Vectors() - 1}, limitOf{"Size", cfg.Size, 0})
 	}
 	if err := cq.finish(h, h.Destroy, parents...); err != nil {
 		_ = h.Destroy()

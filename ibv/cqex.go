@@ -87,20 +87,21 @@ func (c *CQ) Resize(size int) error {
 		return invalid(op, c.node.name, ErrInvalid, "size %d", size)
 	}
 	if err := c.rec.Resize(size); err != nil {
-		return c.ctx.cqError(op, c.node.name, size, err)
+		return c.ctx.cqError(op, c.node.name, err, limitOf{"Size", size, 0})
 	}
 	c.size.Store(int64(c.h.Size()))
 	return nil
 }
 
-// cqError names a size beyond the device's.
-func (c *Context) cqError(op, object string, size int, err error) error {
+// cqError names what is beyond the device's limits; that of Size is looked up.
+func (c *Context) cqError(op, object string, err error, asked ...limitOf) error {
 	e := &Error{Op: op, Object: object, Err: err}
 	if errors.Is(err, syscall.ENODEV) {
 		e.Kind = ErrDeviceRemoved
 	}
 	if lim, lerr := c.known(); lerr == nil && (errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOMEM)) {
-		e.Hint = beyond("", limitOf{"Size", size, lim.dev.MaxCQE})
+		asked[len(asked)-1].on = lim.dev.MaxCQE
+		e.Hint = beyond("", asked...)
 	}
 	return e
 }

@@ -293,9 +293,12 @@ func createError(op, object string, a *cgo.QPInitAttr, lim *limits, err error) e
 	hint := beyond("",
 		limitOf{"MaxSend", int(a.Cap.MaxSendWR), lim.dev.MaxQPWR}, limitOf{"MaxRecv", int(a.Cap.MaxRecvWR), lim.dev.MaxQPWR},
 		limitOf{"MaxSendSGE", int(a.Cap.MaxSendSGE), lim.dev.MaxSGE}, limitOf{"MaxRecvSGE", int(a.Cap.MaxRecvSGE), lim.dev.MaxSGE})
+	if hint == "" && a.Cap.MaxInline > 0 {
+		hint = fmt.Sprintf("MaxInline is %d, and no device tells what it does", a.Cap.MaxInline)
+	}
 	if hint == "" {
-		hint = fmt.Sprintf("asked for %d sends, %d receives, %d and %d SGEs, %d bytes inline; the device does %d requests, %d SGEs",
-			a.Cap.MaxSendWR, a.Cap.MaxRecvWR, a.Cap.MaxSendSGE, a.Cap.MaxRecvSGE, a.Cap.MaxInline, lim.dev.MaxQPWR, lim.dev.MaxSGE)
+		hint = fmt.Sprintf("asked for %d sends, %d receives, %d and %d SGEs; the device does %d requests, %d SGEs",
+			a.Cap.MaxSendWR, a.Cap.MaxRecvWR, a.Cap.MaxSendSGE, a.Cap.MaxRecvSGE, lim.dev.MaxQPWR, lim.dev.MaxSGE)
 	}
 	return &Error{Op: op, Object: object, Err: err, Hint: hint}
 }

@@ -165,7 +165,7 @@ func (q *QP) Modify(a QPAttr, mask AttrMask) error {
 	if err := q.h.Modify(&c, uint32(mask)); err != nil {
 		e := &Error{Op: op, Object: q.node.name, Err: err}
 		if errors.Is(err, syscall.EINVAL) {
-			e.Hint = explain(q.typ, from, a, mask)
+			e.Hint = or(q.beyond(&a, mask), explain(q.typ, from, a, mask))
 		}
 		if errors.Is(err, syscall.ENODEV) {
 			e.Kind = ErrDeviceRemoved

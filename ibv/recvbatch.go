@@ -100,8 +100,12 @@ func (b *RecvBatch) SetID(i int, id uint64) {
 func (b *RecvBatch) SetIDs(from, n int, first uint64) { b.base().setIDs(from, n, first) }
 
 // SetOffset moves the first SGE of request i within its region; the length
-// stays. The error is ErrOutOfRange itself, also where the request has no SGE.
+// stays. The error is ErrOutOfRange itself, also where there is no such request, or
+// it has no SGE.
 func (b *RecvBatch) SetOffset(i, offset int) error {
+	if b == nil || uint(i) >= uint(b.n) {
+		return ErrOutOfRange
+	}
 	r := &b.refs[i*b.per]
 	if uint(offset) >= r.spots {
 		return ErrOutOfRange

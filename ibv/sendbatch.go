@@ -204,8 +204,12 @@ func (b *SendBatch) SetRemote(i int, addr uint64) {
 }
 
 // SetOffset moves the first SGE of request i within its region; the length
-// stays. The error is ErrOutOfRange itself, also where the request has no SGE.
+// stays. The error is ErrOutOfRange itself, also where there is no such request, or
+// it has no SGE.
 func (b *SendBatch) SetOffset(i, offset int) error {
+	if b == nil || uint(i) >= uint(b.n) {
+		return ErrOutOfRange
+	}
 	r := &b.refs[i*b.per]
 	if uint(offset) >= r.spots {
 		return ErrOutOfRange

@@ -165,6 +165,8 @@ func (cfg *SRQConfig) attr(op string, pd *PD, dev *DeviceAttr) (*cgo.SRQInitAttr
 		Attr: cgo.SRQAttr{MaxWR: uint32(or(cfg.MaxRecv, min(128, max(dev.MaxSRQWR, 1)))), MaxSGE: uint32(or(cfg.MaxSGE, 1))},
 	}
 	switch {
+	case cfg.Limit > int(a.Attr.MaxWR):
+		return nil, invalid(op, pd.node.name, ErrInvalid, "Limit is %d, the queue has room for %d", cfg.Limit, a.Attr.MaxWR)
 	case cfg.XRCD != nil:
 		a.Type = srqXRC
 		if cfg.CQ == nil {
@@ -189,26 +191,6 @@ func (cfg *SRQConfig) explain(op, object string, dev *DeviceAttr, err error) err
 			limitOf{"MaxRecv", cfg.MaxRecv, dev.MaxSRQWR}, limitOf{"MaxSGE", cfg.MaxSGE, dev.MaxSRQSGE})
 	}
 	return e
-}
-
-// limitOf is what was asked of a device, and what it can do.
-type limitOf struct {
-	field     string
-	asked, on int
-}
-
-// beyond names what was asked beyond the device's limits, or is def.
-func beyond(def string, limits ...limitOf) string {
-	s := ""
-	for _, l := range limits {
-		if l.asked > l.on {
-			if s != "" {
-				s += "; "
-			}
-			s += fmt.Sprintf("%s is %d, the device does %d", l.field, l.asked, l.on)
-		}
-	}
-	return or(s, def)
 }
 
 // Close destroys the queue; a *BusyError names the queue pairs that are left on
