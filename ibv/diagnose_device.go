@@ -178,9 +178,16 @@ func (d *diagnosis) look(listed []string) {
 		}
 		d.devices = append(d.devices, dev)
 	}
-	if usable {
-		d.add(SeverityOK, "devices", "kernel", nil, "%s", strings.Join(names, ", "))
+	if !usable {
+		return
 	}
+	// A container is meant to use the devices that it was given.
+	for i := range d.findings {
+		if f := &d.findings[i]; f.Check == "device" && f.Severity == SeverityError && errors.Is(f.Err, ErrDeviceNotAccessible) {
+			f.Severity = SeverityWarning
+		}
+	}
+	d.add(SeverityOK, "devices", "kernel", nil, "%s", strings.Join(names, ", "))
 }
 
 func (d *diagnosis) noDevice() {

@@ -151,6 +151,10 @@ func TestDiagnose(t *testing.T) {
 		}, Finding{SeverityError, "devices", "kernel", "exclusive", nil, ErrNoRDMA}, nil},
 		{"no device node", func(t *testing.T, h *host) { h.remove(t, "dev/infiniband/uverbs0") },
 			Finding{SeverityError, "device", "mlx5_0", "character device missing; in a container: --device=/dev/infiniband/uverbs0", []string{"mkdir -p /dev/infiniband", "mknod -m 666 /dev/infiniband/uverbs0 c 231 192"}, ErrDeviceNotAccessible}, os.ErrNotExist},
+		{"one device of two", func(t *testing.T, h *host) {
+			h.twoRails(t, "10.0.0.1/24", "10.0.1.1/24")
+			h.remove(t, "dev/infiniband/uverbs1")
+		}, Finding{SeverityWarning, "device", "mlx5_1", "character device missing", nil, ErrDeviceNotAccessible}, os.ErrNotExist},
 		{"no provider", func(_ *testing.T, h *host) { h.listed = func() ([]string, error) { return nil, nil } },
 			Finding{SeverityError, "device", "mlx5_0", "no provider", []string{"apt-get install -y ibverbs-providers"}, ErrNoProvider}, nil},
 		{"does not open", func(_ *testing.T, h *host) {

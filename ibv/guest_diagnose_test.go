@@ -136,6 +136,7 @@ func TestPairCharDevMissing(t *testing.T) {
 	require.NoError(t, all.one(t, "device", "rxe0").Err)
 	lost := all.one(t, "device", "rxe1")
 	require.ErrorIs(t, lost.Err, ErrDeviceNotAccessible)
+	require.Equal(t, SeverityWarning, lost.Severity)
 	require.Contains(t, lost.What, "character device missing")
 	require.Contains(t, all.one(t, "devices", "kernel").What, "rxe1")
 

@@ -91,6 +91,9 @@ func TestPairPeers(t *testing.T) {
 		{"theirs", "ours", "10.1.0.1", "-policy follow", unbound},
 		{"ours", "ours", "10.2.0.1", "-sync", bound},
 	} {
+		if guest.IWARP() && strings.Contains(c.args, "-sync") {
+			continue // iWARP's listener has the TCP port
+		}
 		t.Run(fmt.Sprintf("%s %s, %s %s", c.server, c.client, c.addr, c.args), func(t *testing.T) {
 			const n = 4
 			bind := "-b " + c.addr
