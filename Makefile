@@ -55,7 +55,7 @@ changes: packages ## change the network between the steps of a connection: SEED=
 	@mkdir -p $(TESTS)
 	go test -c -o $(TESTS)/changes.test ./cm
 	@RAILBIND_CHANGES_SEED=$(SEED) RAILBIND_CHANGES_N=$(N) \
-		ci/guest -kernel $(KERNEL) -topo pair -timeout 1h -- $(TESTS)/changes.test -test.run '^TestPairChanges$$' -test.v -test.timeout 1h
+		ci/guest -kernel $(KERNEL) -topo pair -timeout 1h -- $(TESTS)/changes.test -test.run '^Test(PairChanges.*|Changes.*)$$' -test.v -test.timeout 1h
 
 # faults runs ci/faults in two guests.
 define faults

@@ -88,7 +88,8 @@ func TestPairChangesBesideDials(t *testing.T) {
 		require.NoError(t, c.undo(s), c.name)
 	}
 	require.NoError(t, ctx.Err(), "a dial hangs")
-	require.Equal(t, before, left(), "ids and queue pairs")
+	// (What was abandoned on iWARP is closed in the background.)
+	require.Eventually(t, func() bool { return left() == before }, 30*time.Second, 10*time.Millisecond, "ids and queue pairs")
 	t.Logf("%d changes beside %d kept and %d told", changes, kept.Load(), told.Load())
 }
 

@@ -19,7 +19,7 @@ import (
 // Connect and Accept. A message of the connection manager that rxe cannot send puts
 // its QP1 in error; ib_mad lets it send again, but it takes no message any more. So
 // each round has a device of its own, in a process of its own.
-func TestPairMutingChanges(t *testing.T) {
+func TestChangesMuting(t *testing.T) {
 	needTopo(t, "pair")
 	rxe9(t)
 	child(t, "muting")

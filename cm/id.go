@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -385,7 +386,7 @@ func (id *ID) call(f func(h cgo.ID) error) error {
 
 // naming adds to a step's error what has changed since the decision.
 func (id *ID) naming(err error) error {
-	if errors.Is(err, ErrChanged) || errors.Is(err, ErrClosed) { // the one says it, the other has no cause
+	if errors.Is(err, ErrClosed) || strings.Contains(err.Error(), "meanwhile: ") { // said already
 		return err
 	}
 	id.mu.Lock()
