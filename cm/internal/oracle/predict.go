@@ -4,6 +4,7 @@ package oracle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -40,9 +41,20 @@ func (c Claim) String() string {
 }
 
 // claim asks railbind twice: policy.Decide with this host's look-ups, and an ID.
-func (m *Machine) claim(ctx context.Context, c Call) (Claim, error) {
-	out := Claim{}
+func (m *Machine) claim(ctx context.Context, c Call) (out Claim, err error) {
 	out.decide(m.look, c)
+	// The kernel may still be adding routes of addresses that it has just been
+	// given: then the ID says so, and does as a Dialer does.
+	for range 3 {
+		if err = m.real(ctx, c, &out); err != nil || !errors.Is(out.RealErr, policy.ErrChanged) {
+			break
+		}
+	}
+	return out, err
+}
+
+// real makes the call on an ID.
+func (m *Machine) real(ctx context.Context, c Call, out *Claim) error {
 	space := cm.PortSpaceTCP
 	if c.PortSpace == policy.PortSpaceUDP {
 		space = cm.PortSpaceUDP
@@ -52,11 +64,11 @@ func (m *Machine) claim(ctx context.Context, c Call) (Claim, error) {
 		Timeouts: cm.Timeouts{ResolveAddr: patience, ResolveRoute: patience},
 	})
 	if err != nil {
-		return out, err
+		return err
 	}
 	out.RealErr = steps(ctx, id, c)
 	out.Real = id.Binding()
-	return out, id.Close()
+	return id.Close()
 }
 
 func (c *Claim) decide(h policy.Host, call Call) {
