@@ -386,13 +386,13 @@ func (id *ID) call(f func(h cgo.ID) error) error {
 
 // naming adds to a step's error what has changed since the decision.
 func (id *ID) naming(err error) error {
-	if errors.Is(err, ErrClosed) || strings.Contains(err.Error(), "meanwhile: ") { // said already
+	if errors.Is(err, ErrClosed) {
 		return err
 	}
 	id.mu.Lock()
 	d, since := id.decision, id.decided
 	id.mu.Unlock()
-	if text := policy.Meanwhile(d, id.host.Since(since)); text != "" {
+	if text := policy.Meanwhile(d, id.host.Since(since)); text != "" && !strings.Contains(err.Error(), text) {
 		return fmt.Errorf("%w; %s", err, text)
 	}
 	return err

@@ -156,7 +156,8 @@ func netChanges() []netChange {
 		},
 		{
 			name:   "address moved",
-			object: func(s side) string { return "address " + s.local + " of " + s.away + " added" },
+			// (That IPv6 has an address is told a moment later.)
+			object: func(s side) string { return "address " + s.local + " of " + s.netdev + " deleted" },
 			muting: true,
 			do: func(s side) error {
 				return errors.Join(netlink.AddrDel(link(s.netdev), address(s.local)), netlink.AddrAdd(link(s.away), address(s.local)))
