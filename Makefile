@@ -2,6 +2,8 @@
 
 BIN     := bin
 TESTS   := $(BIN)/test
+# The examples that are installed programs: bin/rb-NAME.
+PROGRAMS := rping explain doctor perf ucmatose udaddy mckey cmtime pingpong
 # The packages whose tests run again in the guest, where RDMA is.
 GUEST   := ibv cm cm/internal/route
 # The commands of examples/, built as rb-NAME.
@@ -21,7 +23,7 @@ packages:
 
 build: packages ## build the programs to bin/
 	@mkdir -p $(BIN)
-	cd examples && go build -o ../$(BIN)/rb-rping ./rping && go build -o ../$(BIN)/rb-explain ./explain && go build -o ../$(BIN)/rb-perf ./perf && go build -o ../$(BIN)/rb-doctor ./doctor
+	cd examples && for p in $(PROGRAMS); do go build -o ../$(BIN)/rb-$$p ./$$p || exit 1; done
 
 demo: build ## show the main job on real RDMA, in two Soft-RoCE guests
 	@ci/demo
