@@ -155,7 +155,7 @@ func netChanges() []netChange {
 			undo:   func(s side) error { return netlink.AddrAdd(link(s.netdev), address(s.local)) },
 		},
 		{
-			name:   "address moved",
+			name: "address moved",
 			// (That IPv6 has an address is told a moment later.)
 			object: func(s side) string { return "address " + s.local + " of " + s.netdev + " deleted" },
 			muting: true,

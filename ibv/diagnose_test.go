@@ -128,7 +128,9 @@ func TestDiagnose(t *testing.T) {
 		err    error
 	}{
 		{"no libraries", func(_ *testing.T, h *host) {
-			h.listed = func() ([]string, error) { return nil, noRDMA("list devices", &cgo.Error{Op: "ibv_get_device_list", Errno: cgo.NoLibrary}) }
+			h.listed = func() ([]string, error) {
+				return nil, noRDMA("list devices", &cgo.Error{Op: "ibv_get_device_list", Errno: cgo.NoLibrary})
+			}
 		}, Finding{SeverityError, "libraries", "rdma-core", "libibverbs1", []string{"apt-get install -y libibverbs1 librdmacm1 ibverbs-providers"}, ErrNoRDMA}, cgo.NoLibrary},
 		{"no RDMA", func(t *testing.T, h *host) { h.remove(t, "sys/class/infiniband") },
 			Finding{SeverityError, "modules", "ib_core", "RDMA is not loaded", []string{"modprobe ib_core"}, ErrNoRDMA}, nil},
