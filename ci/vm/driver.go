@@ -184,7 +184,8 @@ func (d *driver) guests(ctx context.Context) (int, error) {
 				}
 				return context.Cause(ctx)
 			case e := <-ended:
-				if e.err != nil && !(d.o.mortal && e.number == 2 && h.isReady()) {
+				mayDie := d.o.mortal && e.number == 2 && h.isReady()
+				if e.err != nil && !mayDie {
 					return e.err
 				}
 				if e.number == 2 {
