@@ -161,5 +161,6 @@ func TestPairRefusals(t *testing.T) {
 	require.Contains(t, cl.Out.String(), "client: 2 connections, 10.1.0.1:")
 	srv.Signal(syscall.SIGINT)
 	srv.WantStatus(peer.OK)
-	require.Contains(t, srv.Out.String(), "server: 2 connections, 10.1.0.1:")
+	// It may be interrupted before it knows of the second.
+	require.Regexp(t, `server: [12] connections, 10\.1\.0\.1:`, srv.Out.String())
 }

@@ -44,7 +44,7 @@ func receive(ctx context.Context, folder, address string, stdout io.Writer) erro
 	}
 }
 
-func store(ctx context.Context, r *cm.Request, root *os.Root, stdout io.Writer) error {
+func store(ctx context.Context, r *cm.Request, root *os.Root, stdout io.Writer) (err error) {
 	c, err := r.Accept(ctx, cm.AcceptConfig{})
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func store(ctx context.Context, r *cm.Request, root *os.Root, stdout io.Writer) 
 	if err != nil {
 		return err
 	}
-	defer ring.Close()
+	defer func() { err = errors.Join(err, ring.Close()) }()
 	there, err := ring.RemoteBuffer(0, ring.Len())
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -15,7 +16,7 @@ import (
 )
 
 // send sends files over one connection, from a bound address where one is given.
-func send(ctx context.Context, bind netip.Addr, files []string, receiver string, stdout io.Writer) error {
+func send(ctx context.Context, bind netip.Addr, files []string, receiver string, stdout io.Writer) (err error) {
 	d := cm.Dialer{LocalAddr: netip.AddrPortFrom(bind, 0)}
 	c, err := d.Dial(ctx, receiver)
 	if err != nil {
@@ -26,7 +27,7 @@ func send(ctx context.Context, bind netip.Addr, files []string, receiver string,
 	if err != nil {
 		return err
 	}
-	defer ring.Close()
+	defer func() { err = errors.Join(err, ring.Close()) }()
 	for _, name := range files {
 		if err := sendFile(ctx, c, ring, name, stdout); err != nil {
 			return fmt.Errorf("%s: %w", name, err)

@@ -21,7 +21,7 @@ type client struct {
 }
 
 // withClient connects, from a bound address where one is given, and calls f.
-func withClient(ctx context.Context, bind netip.Addr, server string, f func(*client) error) error {
+func withClient(ctx context.Context, bind netip.Addr, server string, f func(*client) error) (err error) {
 	d := cm.Dialer{LocalAddr: netip.AddrPortFrom(bind, 0)}
 	conn, err := d.Dial(ctx, server)
 	if err != nil {
@@ -32,7 +32,7 @@ func withClient(ctx context.Context, bind netip.Addr, server string, f func(*cli
 	if c.slot, err = conn.PD().AllocMR(slotSize, ibv.LocalWrite); err != nil {
 		return err
 	}
-	defer c.slot.Close()
+	defer func() { err = errors.Join(err, c.slot.Close()) }()
 	where, err := c.ask(ctx, nil)
 	if err == nil {
 		err = c.table.UnmarshalBinary(where)

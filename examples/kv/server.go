@@ -14,7 +14,7 @@ import (
 )
 
 // serve runs a server until ctx ends.
-func serve(ctx context.Context, address string, stdout io.Writer) error {
+func serve(ctx context.Context, address string, stdout io.Writer) (err error) {
 	local, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return err
@@ -23,7 +23,7 @@ func serve(ctx context.Context, address string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer memory.Close()
+	defer func() { err = errors.Join(err, memory.Close()) }()
 	l, err := cm.Listen(local, cm.ListenConfig{})
 	if err != nil {
 		return err
@@ -45,7 +45,7 @@ func serve(ctx context.Context, address string, stdout io.Writer) error {
 }
 
 // answer tells a client where the table is, read-only, and stores what it sends.
-func answer(ctx context.Context, r *cm.Request, t *table, memory *ibv.Buffer) error {
+func answer(ctx context.Context, r *cm.Request, t *table, memory *ibv.Buffer) (err error) {
 	c, err := r.Accept(ctx, cm.AcceptConfig{})
 	if err != nil {
 		return err
@@ -55,7 +55,7 @@ func answer(ctx context.Context, r *cm.Request, t *table, memory *ibv.Buffer) er
 	if err != nil {
 		return err
 	}
-	defer mr.Close()
+	defer func() { err = errors.Join(err, mr.Close()) }()
 	there, err := mr.RemoteBuffer(0, mr.Len())
 	if err != nil {
 		return err

@@ -112,7 +112,7 @@ func (m *members) close() error {
 	for _, one := range m.all {
 		errs = append(errs, one.to.AH.Close(), one.group.Leave())
 		if one.Datagrams != nil {
-			errs = append(errs, one.Datagrams.Close())
+			errs = append(errs, one.Close())
 		}
 		errs = append(errs, one.id.Close())
 	}

@@ -167,7 +167,7 @@ func (e *end) close() error {
 	for _, n := range e.nodes {
 		errs = append(errs, n.to.AH.Close())
 		if n.Datagrams != nil {
-			errs = append(errs, n.Datagrams.Close())
+			errs = append(errs, n.Close())
 		}
 		errs = append(errs, n.id.Close())
 	}

@@ -51,6 +51,7 @@ func Ours(t *testing.T, args string) *Process {
 	return start(t, cmd)
 }
 
+// Theirs starts another program.
 func Theirs(t *testing.T, program, args string) *Process {
 	t.Helper()
 	return start(t, exec.Command(program, strings.Fields(args)...))
@@ -101,11 +102,13 @@ func (p *Process) Status() int {
 	return p.code
 }
 
+// WantStatus waits for the end, and wants that status.
 func (p *Process) WantStatus(want int) {
 	p.t.Helper()
 	require.Equal(p.t, want, p.Status(), "%v said:\n%s%s", p.args, p.Out.String(), p.Err.String())
 }
 
+// Signal sends a signal.
 func (p *Process) Signal(s os.Signal) { require.NoError(p.t, p.cmd.Process.Signal(s)) }
 
 // Says waits until the process has written s. (A C program holds its stdout back
@@ -115,6 +118,7 @@ func (p *Process) Says(s string) {
 	p.SaysTimes(s, 1)
 }
 
+// SaysTimes waits until the process has written s so often.
 func (p *Process) SaysTimes(s string, n int) {
 	p.t.Helper()
 	require.Eventually(p.t, func() bool { return strings.Count(p.Err.String()+p.Out.String(), s) >= n }, Patience, 5*time.Millisecond,
