@@ -127,7 +127,9 @@ func TestPairUDRefusals(t *testing.T) {
 	require.ErrorIs(t, b.SetDest(0, to), ErrInvalid, "one destination")
 	require.ErrorIs(t, rc.qp.AttachMulticast(GID{0xff}, 0), ErrInvalid)
 	require.ErrorIs(t, e.qp.AttachMulticast(GID{1}, 0), ErrInvalid)
-	other, err := rc.pd.CreateAH(AHAttr{Global: true, DGID: GIDOf(addrOf("rxe0")), SGIDIndex: 1, Port: 1})
+	own, err := rc.ctx.FindGID(addrOf("rxe0"))
+	require.NoError(t, err)
+	other, err := rc.pd.CreateAH(AHAttr{Global: true, DGID: GIDOf(addrOf("rxe0")), SGIDIndex: own.Index, Port: 1})
 	other = autoClose(t, other, err)
 	require.ErrorIs(t, e.qp.PostSend(SendWR{Dest: Dest{AH: other}}), ErrForeignPD)
 }
