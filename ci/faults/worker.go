@@ -162,14 +162,33 @@ func (w *worker) round(ctx context.Context, c *cm.Conn, block, back *ibv.MR, rem
 		w.wrong(fmt.Errorf("%v: message %d: %w", w, seq, errWrong))
 		return errWrong
 	}
+	clear(back.Bytes())
 	if err := w.do(ctx, "read", func(ctx context.Context) error { return c.Read(ctx, back.SGE(0, length), there) }); err != nil {
 		return err
 	}
 	if !bytes.Equal(back.Bytes()[:length], data) {
-		w.wrong(fmt.Errorf("%v: read %d: %w", w, seq, errWrong))
+		w.wrong(fmt.Errorf("%v: read %d: %w: %s", w, seq, errWrong, difference(back.Bytes()[:length], data)))
 		return errWrong
 	}
 	return nil
+}
+
+// difference says where got is not as wanted, and whether nothing came there.
+func difference(got, want []byte) string {
+	first, last, n, zeros := -1, 0, 0, 0
+	for i := range want {
+		if got[i] != want[i] {
+			if first < 0 {
+				first = i
+			}
+			last = i
+			n++
+			if got[i] == 0 {
+				zeros++
+			}
+		}
+	}
+	return fmt.Sprintf("%d of %d bytes, from %d to %d, %d of them zero", n, len(want), first, last, zeros)
 }
 
 // do makes one operation with its deadline, under the eyes of stuck.
