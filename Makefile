@@ -6,8 +6,6 @@ TESTS   := $(BIN)/test
 PROGRAMS := rping explain doctor perf ucmatose udaddy mckey cmtime pingpong
 # The packages whose tests run again in the guest, where RDMA is.
 GUEST   := ibv cm cm/internal/route
-# The commands of examples/, built as rb-NAME.
-PROGRAMS := rping explain perf doctor ucmatose udaddy mckey cmtime pingpong
 LINT    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
 
 export GOFLAGS ?= -buildvcs=false
@@ -105,8 +103,8 @@ bench-guest: ## the same, of the guest alone: rb-perf beside perftest and cmtime
 
 # What may be unaccounted for at most, and must be covered at least (percent):
 # never less than what was reached.
-UNACCOUNTED ?= 1
-COVERED     ?= 94
+UNACCOUNTED ?= 0
+COVERED     ?= 96
 
 api-coverage: packages ## count the functions of librdmacm and libibverbs that are covered
 	go run ./ci/apicoverage -unaccounted $(UNACCOUNTED) -covered $(COVERED)

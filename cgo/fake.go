@@ -28,6 +28,9 @@ func MWAt(p unsafe.Pointer) MW { return MW{(*C.struct_ibv_mw)(p)} }
 // Pointer is the struct ibv_mr.
 func (h MR) Pointer() unsafe.Pointer { return unsafe.Pointer(h.p) }
 
+// Pointer is the struct ibv_srq.
+func (h SRQ) Pointer() unsafe.Pointer { return unsafe.Pointer(h.p) }
+
 // Pointer is the struct ibv_pd.
 func (h PD) Pointer() unsafe.Pointer { return unsafe.Pointer(h.p) }
 

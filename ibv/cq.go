@@ -252,6 +252,8 @@ func (c *CQ) pollError(n int) error {
 // context says.
 //
 // Implements: int ibv_req_notify_cq(struct ibv_cq *cq, int solicited_only)
+// and static inline int rdma_get_send_comp(struct rdma_cm_id *id, struct ibv_wc *wc)
+// and static inline int rdma_get_recv_comp(struct rdma_cm_id *id, struct ibv_wc *wc)
 func (c *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
 	if c == nil || c.rec == nil {
 		return 0, errNilCQ

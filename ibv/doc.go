@@ -39,7 +39,7 @@
 //	XRC, raw packets, SRQ                            yes      yes      no
 //	extended CQs and queue pairs (ibv_wr_*)          yes      yes      no
 //	flow steering, WQs and RSS, counters             yes      yes      no
-//	tag matching                                     no       yes      no
+//	tag matching                                     yes      yes      no
 //	provider-specific verbs (mlx5dv, efadv)          no       yes      no
 //	connection manager                               cm       yes      no
 //	waiting on the runtime's poller, with a context  yes      no       no

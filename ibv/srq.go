@@ -28,6 +28,7 @@ type SRQ struct {
 	limit atomic.Int64 // what to arm the event with; 0: do not
 	unarm atomic.Bool  // the limit event came, or never was armed
 	arm   sync.Mutex
+	tags  map[*MR]*node // what tagged receives name; nil where it matches none; guarded by arm
 
 	one     oneRecv
 	errFull *Error
@@ -141,6 +142,9 @@ func NewSRQ(ctx *Context, pd *PD, cfg SRQConfig, create func(cgo.PD, *cgo.SRQIni
 		h:      h, rec: rec, xrc: cfg.XRCD != nil, destroy: destroy,
 		caps: SRQAttr{MaxRecv: int(a.Attr.MaxWR), MaxSGE: int(a.Attr.MaxSGE), Limit: cfg.Limit},
 	}
+	if cfg.MaxTags > 0 {
+		s.tags = make(map[*MR]*node)
+	}
 	s.refused = s.postError
 	s.room.Store(int64(s.caps.MaxRecv))
 	s.limit.Store(int64(cfg.Limit))
@@ -209,6 +213,9 @@ func (s *SRQ) Close() error {
 		}
 		s.rec.Gone()
 		s.forget()
+		for _, n := range s.tags {
+			_ = n.close(func() error { return nil })
+		}
 		return nil
 	})
 }

@@ -215,6 +215,7 @@ struct rb_fake_device *rb_fake_open(void)
 	d->vctx.context.ops.req_notify_cq = req_notify_cq;
 	d->pd.context = &d->vctx.context;
 	rb_fake_memory_ops(&d->vctx);
+	rb_fake_queues_ops(&d->vctx);
 	return d;
 }
 

@@ -5,6 +5,7 @@
 #include <infiniband/verbs.h>
 
 #include "rb_fake_memory.h"
+#include "rb_fake_queues.h"
 
 /* A request in the ring of a work queue, laid out like a NIC's: control,
  * remote address, two pieces of local memory. */
@@ -59,6 +60,7 @@ struct rb_fake_device {
 	struct verbs_context vctx; /* the context is its last field */
 	struct ibv_pd pd;
 	struct rb_fake_memory memory;
+	struct rb_fake_queues queues;
 };
 
 struct rb_fake_device *rb_fake_open(void);
