@@ -24,7 +24,7 @@ func (d *Device) Alive() Alive {
 // SRQType is the type of the extended SRQ that was made last, and its tags.
 func (d *Device) SRQType() (typ, tags uint32) {
 	a := &d.p.queues.srq
-	return uint32(a.srq_type), uint32(a.tm_cap.max_num_tags)
+	return a.srq_type, uint32(a.tm_cap.max_num_tags)
 }
 
 // DestroySRQ destroys an SRQ that the device made.
