@@ -586,7 +586,9 @@ func TestNoAllocations(t *testing.T) {
 			}
 		},
 		"combined, waiting": func() {
-			must(s.Send(0, m.SGE(0, 8)))
+			for i := range 4 {
+				must(s.Send(i, m.SGE(0, 8)))
+			}
 			_, n, err := s.PostWait(f.scq, wcs, 4, time.Millisecond)
 			must(err)
 			if n != 4 {
