@@ -27,15 +27,43 @@ type rail struct {
 	failures int
 }
 
+// work are the messages: those that come next, and those that failed, which go
+// first. So each rail has one at most, and there is always room to give it back.
+type work struct{ next, back chan int }
+
+func (w *work) take(ctx context.Context, c *cm.Conn) (int, error) {
+	select {
+	case i := <-w.back:
+		return i, nil
+	default:
+	}
+	select {
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	case <-c.Done():
+		return 0, c.Err()
+	case i := <-w.back:
+		return i, nil
+	case i := <-w.next:
+		return i, nil
+	}
+}
+
 // send shares n messages out among the rails, whichever is free takes the next one,
 // until all are sent or ctx ends.
 func send(ctx context.Context, rails []*rail, n int) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	work := make(chan int, n)
-	for i := range n {
-		work <- i
-	}
+	w := work{next: make(chan int), back: make(chan int, len(rails))}
+	go func() {
+		for i := range n {
+			select {
+			case w.next <- i:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
 	var left atomic.Int64 // messages
 	left.Store(int64(n))
 	done := func() {
@@ -47,7 +75,7 @@ func send(ctx context.Context, rails []*rail, n int) {
 	for _, r := range rails {
 		group.Go(func() {
 			for ctx.Err() == nil {
-				err := r.serve(ctx, work, done)
+				err := r.serve(ctx, w, done)
 				if ctx.Err() != nil {
 					return
 				}
@@ -64,7 +92,7 @@ func send(ctx context.Context, rails []*rail, n int) {
 }
 
 // serve sends messages over a connection until one fails, which goes back to work.
-func (r *rail) serve(ctx context.Context, work chan int, done func()) error {
+func (r *rail) serve(ctx context.Context, w work, done func()) error {
 	d := cm.Dialer{LocalAddr: netip.AddrPortFrom(r.local, 0)}
 	var c *cm.Conn
 	err := within(ctx, func(ctx context.Context) (err error) {
@@ -78,30 +106,27 @@ func (r *rail) serve(ctx context.Context, work chan int, done func()) error {
 	fmt.Fprintf(r.log, "with %v on %s\n", r.local, c.Binding().Device)
 	answer := make([]byte, 4096)
 	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-c.Done():
-			return c.Err()
-		case i := <-work:
-			message := fmt.Appendf(nil, "message %d", i)
-			err := within(ctx, func(ctx context.Context) error {
-				if err := c.Send(ctx, message); err != nil {
-					return err
-				}
-				n, err := c.Recv(ctx, answer)
-				if err == nil && !bytes.Equal(answer[:n], message) {
-					err = fmt.Errorf("sent %q, got %q", message, answer[:n])
-				}
-				return err
-			})
-			if err != nil {
-				work <- i // it may have arrived: a service would have to expect it twice
+		i, err := w.take(ctx, c)
+		if err != nil {
+			return err
+		}
+		message := fmt.Appendf(nil, "message %d", i)
+		err = within(ctx, func(ctx context.Context) error {
+			if err := c.Send(ctx, message); err != nil {
 				return err
 			}
-			r.sent++
-			done()
+			n, err := c.Recv(ctx, answer)
+			if err == nil && !bytes.Equal(answer[:n], message) {
+				err = fmt.Errorf("sent %q, got %q", message, answer[:n])
+			}
+			return err
+		})
+		if err != nil {
+			w.back <- i // it may have arrived: a service would have to expect it twice
+			return err
 		}
+		r.sent++
+		done()
 	}
 }
 
