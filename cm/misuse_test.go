@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/railbind/railbind/ci/misuse"
 	"github.com/railbind/railbind/ibv"
-	"github.com/railbind/railbind/internal/misuse"
 )
 
 // Case 44: nothing that this package exports crashes or hangs, whatever it is

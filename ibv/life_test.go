@@ -169,9 +169,18 @@ func TestForeignContext(t *testing.T) {
 	require.Contains(t, err.Error(), "fake0 and fake1")
 }
 
-// TestNilAndClosed calls every exported method on nil, zero and closed objects:
-// an error or a zero value, never a crash.
-func TestNilAndClosed(t *testing.T) {
+// shut is a device with objects that are closed, and the batches of its queue pair.
+type shut struct {
+	*bench
+	region *MR
+	buf    *Buffer
+	send   *SendBatch
+	recv   *RecvBatch
+	all    []any
+}
+
+func newShut(t *testing.T) shut {
+	t.Helper()
 	f := newBench(t, benchConfig{})
 	m := f.mr(t, 64, LocalWrite)
 	send, recv := sendBatch(t, f.qp, BatchConfig{}), recvBatch(t, f.qp, BatchConfig{})
@@ -184,9 +193,18 @@ func TestNilAndClosed(t *testing.T) {
 	td, err := f.ctx.AllocThreadDomain()
 	require.NoError(t, err)
 	mw := &MW{held: held{node: newNode("memory window", nil, f.pd.node), pd: f.pd}, destroy: f.gone}
-	for _, c := range []interface{ Close() error }{f.qp, m, mw, dm, td, f.rcq, f.scq, f.pd, f.ctx, buf} {
-		require.NoError(t, c.Close())
+	ah := newAH(f.pd, cgo.AH{}, "nobody", f.gone)
+	all := []any{ah, f.qp, m, mw, dm, td, f.rcq, f.scq, f.pd, f.ctx, buf}
+	for _, c := range all {
+		require.NoError(t, c.(interface{ Close() error }).Close())
 	}
+	return shut{f, m, buf, send, recv, append(all, send, recv)}
+}
+
+// TestNilAndClosed calls every exported method on nil, zero and closed objects:
+// an error or a zero value, never a crash.
+func TestNilAndClosed(t *testing.T) {
+	f := newShut(t)
 	// These write one field of a request, whose index is the caller's to get
 	// right, as with a slice.
 	setters := map[string]bool{"SetID": true, "SetIDs": true, "SetFlags": true, "SetImm": true, "SetRemote": true, "SetOffset": true}
@@ -194,7 +212,7 @@ func TestNilAndClosed(t *testing.T) {
 		{(*Context)(nil), (*PD)(nil), (*MR)(nil), (*Buffer)(nil), (*CompChannel)(nil), (*CompletionRing)(nil), (*CQ)(nil), (*QP)(nil),
 			(*SendBatch)(nil), (*RecvBatch)(nil), (*DeviceMemory)(nil), (*ThreadDomain)(nil), (*MW)(nil)},
 		{new(Context), new(PD), new(MR), new(Buffer), new(CompChannel), new(CompletionRing), new(CQ), new(QP), new(SendBatch), new(RecvBatch), new(DeviceMemory), new(ThreadDomain), new(MW)},
-		{f.ctx, f.pd, m, buf, f.scq, f.qp, send, recv, dm, td, mw},
+		f.all,
 	} {
 		for _, o := range objs {
 			v := reflect.ValueOf(o)
@@ -233,14 +251,14 @@ func TestNilAndClosed(t *testing.T) {
 			}
 		}
 	}
-	require.Nil(t, m.Bytes())
-	require.Nil(t, buf.Bytes())
-	require.ErrorIs(t, second(send.Post()), ErrClosed)
+	require.Nil(t, f.region.Bytes())
+	require.Nil(t, f.buf.Bytes())
+	require.ErrorIs(t, second(f.send.Post()), ErrClosed)
 	require.ErrorIs(t, f.qp.PostSend(SendWR{}), ErrClosed)
 	require.ErrorIs(t, f.qp.PostRecv(RecvWR{}), ErrClosed)
 	require.ErrorIs(t, second(f.scq.Poll(make([]WC, 1))), net.ErrClosed)
 	require.ErrorIs(t, second(f.pd.AllocMR(1, 0)), syscall.EBADF)
-	require.ErrorIs(t, second(f.pd.RegisterBuffer(buf, 0)), os.ErrClosed)
+	require.ErrorIs(t, second(f.pd.RegisterBuffer(f.buf, 0)), os.ErrClosed)
 }
 
 // TestLeaks: what is open, and what nobody can close any more.

@@ -10,8 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/railbind/railbind/cgo"
-	"github.com/railbind/railbind/internal/misuse"
+	"github.com/railbind/railbind/ci/misuse"
 )
 
 // Case 44: nothing that this package exports crashes or hangs, whatever it is
@@ -100,25 +99,7 @@ var passes = []string{"Close", "PostRange", "PostPollRange"}
 // TestMisuseNilAndClosed: every method of an object that is nil, zero or closed is
 // an error, or gives a zero value.
 func TestMisuseNilAndClosed(t *testing.T) {
-	f := newBench(t, benchConfig{})
-	m := f.mr(t, 64, LocalWrite)
-	send, recv := sendBatch(t, f.qp, BatchConfig{}), recvBatch(t, f.qp, BatchConfig{})
-	require.NoError(t, send.Send(0, m.SGE(0, 8)))
-	buf, err := NewBuffer(4096, BufferConfig{})
-	require.NoError(t, err)
-	f.dev.Attributes(0)
-	dm, err := f.ctx.AllocDM(64, 0)
-	require.NoError(t, err)
-	td, err := f.ctx.AllocThreadDomain()
-	require.NoError(t, err)
-	mw := &MW{held: held{node: newNode("memory window", nil, f.pd.node), pd: f.pd}, destroy: f.gone}
-	ah := newAH(f.pd, cgo.AH{}, "nobody", f.gone)
-	closed := []any{ah, f.qp, m, mw, dm, td, f.rcq, f.scq, f.pd, f.ctx, buf}
-	for _, c := range closed {
-		require.NoError(t, c.(interface{ Close() error }).Close())
-	}
-	closed = append(closed, send, recv)
-	objects := slices.Concat(handles, closed)
+	objects := slices.Concat(handles, newShut(t).all)
 	for _, h := range handles {
 		objects = append(objects, reflect.New(reflect.TypeOf(h).Elem()).Interface())
 	}
