@@ -36,7 +36,7 @@ func (h *Host) InterfaceByName(name string) (policy.Interface, error) {
 
 // Interfaces implements policy.Host.
 func (h *Host) Interfaces() ([]policy.Interface, error) {
-	return ask(h, func(o *host) ([]policy.Interface, error) { return o.Interfaces() })
+	return ask(h, (*host).Interfaces)
 }
 
 // Addrs implements policy.Host.

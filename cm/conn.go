@@ -37,16 +37,9 @@ func (q QueueConfig) withDefaults() QueueConfig {
 
 // check refuses what the device has no room for.
 func (q QueueConfig) check(dev ibv.DeviceAttr, port ibv.PortAttr) error {
-	for _, v := range []struct {
-		field       string
-		given, most int
-	}{{"SendDepth", q.SendDepth, dev.MaxQPWR}, {"RecvDepth", q.RecvDepth, dev.MaxQPWR}, {"MaxMessage", q.MaxMessage, int(port.MaxMsgSize)},
-		{"MaxInline", q.MaxInline, q.MaxMessage}} {
-		if v.given < 0 || v.given > v.most {
-			return fmt.Errorf("%w: %s is %d, at most %d here", ibv.ErrInvalid, v.field, v.given, v.most)
-		}
-	}
-	return nil
+	return checkBounds(
+		bound{"SendDepth", q.SendDepth, dev.MaxQPWR}, bound{"RecvDepth", q.RecvDepth, dev.MaxQPWR},
+		bound{"MaxMessage", q.MaxMessage, int(port.MaxMsgSize)}, bound{"MaxInline", q.MaxInline, q.MaxMessage})
 }
 
 // Resources are PD and queues that the caller brings for a connection and keeps:

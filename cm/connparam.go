@@ -92,14 +92,29 @@ func (p ConnParam) resolve(attr ibv.DeviceAttr, asked *cgo.ConnParam) cgo.ConnPa
 
 // check refuses what the device, or the message's field, has no room for.
 func (p ConnParam) check(attr ibv.DeviceAttr) error {
-	for _, v := range []struct {
-		field string
-		given uint8
-		most  int
-	}{{"ResponderResources", p.ResponderResources, attr.MaxQPReadAtomic}, {"InitiatorDepth", p.InitiatorDepth, attr.MaxQPInitReadAtomic},
-		{"RetryCount", p.RetryCount, 7}, {"RNRRetryCount", p.RNRRetryCount, 7}} {
-		if v.given != None && int(v.given) > v.most {
-			return fmt.Errorf("%w: %s is %d, at most %d here", ibv.ErrInvalid, v.field, v.given, v.most)
+	number := func(given uint8) int {
+		if given == None {
+			return 0
+		}
+		return int(given)
+	}
+	return checkBounds(
+		bound{"ResponderResources", number(p.ResponderResources), attr.MaxQPReadAtomic},
+		bound{"InitiatorDepth", number(p.InitiatorDepth), attr.MaxQPInitReadAtomic},
+		bound{"RetryCount", number(p.RetryCount), 7}, bound{"RNRRetryCount", number(p.RNRRetryCount), 7})
+}
+
+// bound is a number that was given, and the most that there is room for.
+type bound struct {
+	field       string
+	given, most int
+}
+
+// checkBounds names the first field that is out of its bounds.
+func checkBounds(bounds ...bound) error {
+	for _, b := range bounds {
+		if b.given < 0 || b.given > b.most {
+			return fmt.Errorf("%w: %s is %d, at most %d here", ibv.ErrInvalid, b.field, b.given, b.most)
 		}
 	}
 	return nil

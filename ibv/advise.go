@@ -41,11 +41,8 @@ func (p *PD) Advise(a Advice, wait bool, sges ...SGE) error {
 			return err
 		}
 		defer s.MR.node.leave()
-		if s.MR.pd.uses != p.uses {
-			return &Error{Op: op, Object: p.node.name, Kind: ErrForeignPD, Hint: s.MR.node.name + " belongs to another PD"}
-		}
-		if !inside(s.Offset, s.Length, s.MR.size) {
-			return invalid(op, p.node.name, ErrOutOfRange, "%d bytes at offset %d of %s", s.Length, s.Offset, s.MR.node.name)
+		if err := p.reach(op, p.node.name, i, s); err != nil {
+			return err
 		}
 		if uint64(s.Length) > 1<<32-1 {
 			return invalid(op, p.node.name, ErrTooLong, "%d bytes in one piece", s.Length)

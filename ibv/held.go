@@ -51,8 +51,7 @@ func (q *poster) use(op string, h *held, m *MR) (*use, error) {
 		return nil, &Error{Op: op, Object: "nil object", Kind: ErrClosed}
 	}
 	if h.pd.uses != q.pd.uses { // a parent domain goes with its own
-		return nil, &Error{Op: op, Object: q.node.name, Kind: ErrForeignPD,
-			Hint: h.node.name + " belongs to another PD"}
+		return nil, foreignPD(op, q.node.name, h.node)
 	}
 	q.pd.uses.Lock()
 	defer q.pd.uses.Unlock()
@@ -72,6 +71,23 @@ func (q *poster) use(op string, h *held, m *MR) (*use, error) {
 	u := &use{h, m, q, rec}
 	q.uses[h], h.uses[u] = u, struct{}{}
 	return u, nil
+}
+
+// foreignPD refuses an object of another protection domain.
+func foreignPD(op, object string, n *node) error {
+	return &Error{Op: op, Object: object, Kind: ErrForeignPD, Hint: n.name + " belongs to another PD"}
+}
+
+// reach refuses piece i of the memory for an object of the domain, where it is of
+// another one, or not within its region. The region is in use.
+func (p *PD) reach(op, object string, i int, s SGE) error {
+	if s.MR.pd.uses != p.uses {
+		return foreignPD(op, object, s.MR.node)
+	}
+	if !inside(s.Offset, s.Length, s.MR.size) {
+		return invalid(op, object, ErrOutOfRange, "piece %d: %d bytes at offset %d of %s", i, s.Length, s.Offset, s.MR.node.name)
+	}
+	return nil
 }
 
 // forget ends all uses: the poster is destroyed, and the device done with them.

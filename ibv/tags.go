@@ -67,12 +67,10 @@ func (s *SRQ) tagSGE(op string, i int, g SGE) error {
 		return err
 	}
 	defer m.node.leave()
-	switch {
-	case m.pd.uses != s.pd.uses:
-		return &Error{Op: op, Object: s.node.name, Kind: ErrForeignPD, Hint: m.node.name + " belongs to another PD"}
-	case !inside(g.Offset, g.Length, m.size):
-		return invalid(op, s.node.name, ErrOutOfRange, "piece %d: %d bytes at offset %d of %s", i, g.Length, g.Offset, m.node.name)
-	case m.access&LocalWrite == 0:
+	if err := s.pd.reach(op, s.node.name, i, g); err != nil {
+		return err
+	}
+	if m.access&LocalWrite == 0 {
 		return invalid(op, s.node.name, ErrAccess, "%s has %v, this needs %v", m.node.name, m.access, LocalWrite)
 	}
 	if s.tags[m] == nil {
