@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/rpc"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 )
@@ -23,12 +24,22 @@ func (h *hosts) call(method string, arg any) error {
 	return h.agent.Call("Agent."+method, arg, &struct{}{})
 }
 
-// both runs a command in each host, with its own number for HOST.
+// shell runs a command in a host, whose number it has for HOST, and the kind of
+// devices for KIND.
+func (h *hosts) shell(host int, command string) error {
+	command = strings.NewReplacer("HOST", strconv.Itoa(host), "KIND", h.kind).Replace(command)
+	if host == 1 {
+		return shell(command)
+	}
+	return h.call("Shell", command)
+}
+
+// both runs a command in each host.
 func (h *hosts) both(command string) error {
-	if err := shell(strings.ReplaceAll(command, "HOST", "1")); err != nil {
+	if err := h.shell(1, command); err != nil {
 		return err
 	}
-	return h.call("Shell", strings.ReplaceAll(command, "HOST", "2"))
+	return h.shell(2, command)
 }
 
 type fault struct {
@@ -69,15 +80,15 @@ var faults = append([]fault{
 		strike: func(h *hosts) error { return h.call("Relisten", struct{}{}) },
 		mend:   nothing,
 	},
-	ours("link-down", "this host's link goes down and up", "ip link set rail1 down", linkUp),
-	theirs("peer-link-down", "the peer's link goes down and up", "ip link set rail1 down", linkUp),
-	ours("address-removed", "this host's addresses go and return", addressGone, addressBack),
-	theirs("peer-address-removed", "the peer's addresses go and return", addressGone, addressBack),
-	ours("neighbour-changed", "the peer seems to have another MAC address",
+	onRail1(1, "link-down", "this host's link goes down and up", "ip link set rail1 down", linkUp),
+	onRail1(2, "peer-link-down", "the peer's link goes down and up", "ip link set rail1 down", linkUp),
+	onRail1(1, "address-removed", "this host's addresses go and return", addressGone, addressBack),
+	onRail1(2, "peer-address-removed", "the peer's addresses go and return", addressGone, addressBack),
+	onRail1(1, "neighbour-changed", "the peer seems to have another MAC address",
 		"for a in 10.10.1.2 fd10:1::2; do ip neighbour replace $a lladdr 52:54:00:99:99:99 nud permanent dev rail1; done",
 		"for a in 10.10.1.2 fd10:1::2; do ip neighbour del $a dev rail1; done"),
-	device("device-removed", "this host's RDMA device is deleted and made anew", ours),
-	device("peer-device-removed", "the peer's RDMA device is deleted and made anew", theirs),
+	onRail1(1, "device-removed", "this host's RDMA device is deleted and made anew", deviceGone, deviceBack),
+	onRail1(2, "peer-device-removed", "the peer's RDMA device is deleted and made anew", deviceGone, deviceBack),
 	{
 		name: "clock-stepped", what: "both clocks jump an hour ahead, and back",
 		strike: func(h *hosts) error { return h.both("date -s @$(( $(date +%s) + 3600 ))") },
@@ -128,25 +139,13 @@ var faults = append([]fault{
 
 func nothing(*hosts) error { return nil }
 
-// ours and theirs are faults of rail 1, made by commands in host 1 or host 2.
-func ours(name, what, strike, mend string) fault {
-	in := func(command string) func(*hosts) error {
-		command = strings.ReplaceAll(command, "HOST", "1")
-		return func(h *hosts) error { return shell(strings.ReplaceAll(command, "KIND", h.kind)) }
+// onRail1 is a fault of rail 1, made by commands in one host.
+func onRail1(host int, name, what, strike, mend string) fault {
+	return fault{
+		name: name, what: what, rail1: true,
+		strike: func(h *hosts) error { return h.shell(host, strike) },
+		mend:   func(h *hosts) error { return h.shell(host, mend) },
 	}
-	return fault{name: name, what: what, rail1: true, strike: in(strike), mend: in(mend)}
-}
-
-func theirs(name, what, strike, mend string) fault {
-	in := func(command string) func(*hosts) error {
-		command = strings.ReplaceAll(command, "HOST", "2")
-		return func(h *hosts) error { return h.call("Shell", strings.ReplaceAll(command, "KIND", h.kind)) }
-	}
-	return fault{name: name, what: what, rail1: true, strike: in(strike), mend: in(mend)}
-}
-
-func device(name, what string, where func(name, what, strike, mend string) fault) fault {
-	return where(name, what, deviceGone, deviceBack)
 }
 
 // netem are faults of the wire of rail 1, in both directions.

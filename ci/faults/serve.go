@@ -138,9 +138,7 @@ func answer(ctx context.Context, r *cm.Request) (err error) {
 		reply := message{seq: m.seq}
 		if err == nil {
 			data = data[:rand.IntN(mostAnswer)]
-			for i := range data {
-				data[i] = byte(rand.Uint32())
-			}
+			noise(data)
 			reply.length, reply.sum = uint32(len(data)), sum(data)
 		} else {
 			reply.offset = 1 // tell the client, who counts

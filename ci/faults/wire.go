@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+	"math/rand/v2"
 )
 
 // Each round, a client writes a block into the server's memory, and says so in a
@@ -51,3 +52,10 @@ func parse(b []byte) (m message, rest []byte, err error) {
 var table = crc32.MakeTable(crc32.Castagnoli)
 
 func sum(b []byte) uint32 { return crc32.Checksum(b, table) }
+
+// noise fills b with bytes that are not those before.
+func noise(b []byte) {
+	for i := range b {
+		b[i] = byte(rand.Uint32())
+	}
+}

@@ -138,9 +138,7 @@ func (w *worker) round(ctx context.Context, c *cm.Conn, block, back *ibv.MR, rem
 	length := 1 + rand.IntN(mostBlock)
 	offset := rand.IntN(memory - length)
 	data := block.Bytes()[:length]
-	for i := range data {
-		data[i] = byte(rand.Uint32())
-	}
+	noise(data)
 	there, err := remote.At(uint64(offset), uint64(length))
 	if err != nil {
 		return err
