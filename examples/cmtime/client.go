@@ -92,13 +92,7 @@ func (c *client) making() []todo {
 	return append(steps,
 		todo{"resolve address", func(ctx context.Context, i int) error { return c.ids[i].ResolveAddr(ctx, netip.AddrPort{}, c.dst) }},
 		todo{"resolve route", func(ctx context.Context, i int) error { return c.ids[i].ResolveRoute(ctx) }},
-		todo{"create queue pair", func(_ context.Context, i int) error {
-			r, err := c.shared.Resources(c.ids[i].Context())
-			if err == nil {
-				_, err = c.ids[i].CreateQP(r.PD, r.QP)
-			}
-			return err
-		}},
+		todo{"create queue pair", func(_ context.Context, i int) error { return c.shared.CreateQP(c.ids[i]) }},
 		todo{"connect", func(ctx context.Context, i int) error { return c.ids[i].Connect(ctx, cm.ConnParam{}) }},
 	)
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"net"
 	"strings"
@@ -62,12 +61,6 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-func parsed(t *testing.T, p *guest.Process) (r result) {
-	t.Helper()
-	require.NoError(t, json.Unmarshal([]byte(p.Out.String()), &r), "%s%s", p.Out.String(), p.Err.String())
-	return r
-}
-
 func names(steps []step) (all []string) {
 	for _, s := range steps {
 		all = append(all, s.Name)
@@ -115,7 +108,7 @@ func TestPairPeers(t *testing.T) {
 			cl := start(c.client, clientArgs)
 			cl.WantStatus(0)
 			if c.client == "ours" {
-				r := parsed(t, cl)
+				r := guest.Result[result](t, cl)
 				require.True(t, r.Connected)
 				require.Equal(t, n, r.Connections)
 				require.Equal(t, c.steps, names(r.Steps))
@@ -129,7 +122,7 @@ func TestPairPeers(t *testing.T) {
 			}
 			if c.server == "ours" { // C's serves for ever
 				srv.WantStatus(0)
-				r := parsed(t, srv)
+				r := guest.Result[result](t, srv)
 				require.Equal(t, n, r.Connections)
 				require.Equal(t, []string{"accept"}, names(r.Steps))
 			}
@@ -151,7 +144,7 @@ func TestPairRefusals(t *testing.T) {
 	} {
 		p := guest.Inside(t, run, c.args+" -json")
 		p.WantStatus(c.status)
-		require.Equal(t, c.errno, parsed(t, p).Errno, parsed(t, p).Message)
+		require.Equal(t, c.errno, guest.Result[result](t, p).Errno, guest.Result[result](t, p).Message)
 	}
 	// A server without -c has no other end.
 	srv := guest.Ours(t, "-b 10.1.0.1")

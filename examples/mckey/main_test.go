@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"syscall"
 	"testing"
@@ -25,12 +24,6 @@ func TestNoRDMA(t *testing.T) {
 }
 func TestBareNoRDMA(t *testing.T) {
 	guest.WantNoRDMA(t, run, "-m 239.1.1.1", "-m 239.1.1.1 -s -b 192.0.2.1")
-}
-
-func result(t *testing.T, p *guest.Process) (r peer.Traffic) {
-	t.Helper()
-	require.NoError(t, json.Unmarshal([]byte(p.Out.String()), &r), "%s%s", p.Out.String(), p.Err.String())
-	return r
 }
 
 // Either role, with rdma-core's program and with itself.
@@ -64,13 +57,13 @@ func TestPairPeers(t *testing.T) {
 			snd.WantStatus(0)
 			rcv.WantStatus(0)
 			if c.sender == "ours" {
-				r := result(t, snd)
+				r := guest.Result[peer.Traffic](t, snd)
 				require.Equal(t, c.members, r.Connections)
 				require.Equal(t, c.members*c.count, r.Sent)
 				require.Equal(t, c.device, r.Device)
 			}
 			if c.receiver == "ours" {
-				r := result(t, rcv)
+				r := guest.Result[peer.Traffic](t, rcv)
 				require.Equal(t, group, r.Remote)
 				require.Equal(t, c.members*c.count, r.Received)
 				require.Equal(t, int64(c.members*c.count*c.verified), r.Bytes)
@@ -92,7 +85,7 @@ func TestPairRefusals(t *testing.T) {
 	} {
 		p := guest.Inside(t, run, c.args+" -json")
 		p.WantStatus(c.status)
-		require.Contains(t, result(t, p).Message, c.message)
+		require.Contains(t, guest.Result[peer.Traffic](t, p).Message, c.message)
 	}
 	// Nobody sends.
 	p := guest.Ours(t, "-m 239.1.1.1 -b 10.1.0.1")

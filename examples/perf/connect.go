@@ -117,13 +117,7 @@ func (c *client) one(ctx context.Context, s *peer.Shared) ([]time.Duration, erro
 		func() error { return nil },
 		func() error { return id.ResolveAddr(ctx, src, c.c.RemoteAddr()) },
 		func() error { return id.ResolveRoute(ctx) },
-		func() error {
-			r, err := s.Resources(id.Context())
-			if err == nil {
-				_, err = id.CreateQP(r.PD, r.QP)
-			}
-			return err
-		},
+		func() error { return s.CreateQP(id) },
 		func() error { return id.Connect(ctx, cm.ConnParam{PrivateData: privateData(c.token)}) },
 		id.Disconnect,
 		id.Close,

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -102,12 +101,6 @@ func TestExchange(t *testing.T) {
 	}
 }
 
-func oneResult(t *testing.T, p *guest.Process) (r result) {
-	t.Helper()
-	require.NoError(t, json.Unmarshal([]byte(p.Out.String()), &r), "%s%s", p.Out.String(), p.Err.String())
-	return r
-}
-
 // row is the row of a device's GID table that an IPv4 address has.
 func row(t *testing.T, device, addr string) string {
 	t.Helper()
@@ -156,7 +149,7 @@ func TestPairPeers(t *testing.T) {
 					require.NotContains(t, p.Out.String(), "invalid data")
 					continue
 				}
-				r := oneResult(t, p)
+				r := guest.Result[result](t, p)
 				require.Equal(t, c.rounds, r.Rounds)
 				require.Equal(t, c.device, r.Device)
 				require.Equal(t, c.addr, r.Remote)
@@ -176,7 +169,7 @@ func TestPairDeviceOfTCP(t *testing.T) {
 	srv.Says("listening")
 	cl := guest.Inside(t, run, "rc -n 5 -json 10.2.0.1")
 	cl.WantStatus(0)
-	require.Equal(t, "rxe1", oneResult(t, cl).Device)
+	require.Equal(t, "rxe1", guest.Result[result](t, cl).Device)
 	srv.WantStatus(0)
 	require.Contains(t, srv.Out.String(), "server: 5 rounds of 4096 bytes in ")
 }
@@ -198,7 +191,7 @@ func TestPairRefusals(t *testing.T) {
 		t.Run(c.args, func(t *testing.T) {
 			p := guest.Inside(t, run, c.args+" -json 10.1.0.1")
 			p.WantStatus(peer.Failed)
-			r := oneResult(t, p)
+			r := guest.Result[result](t, p)
 			require.Contains(t, r.Message, c.message)
 			if c.errno != "" {
 				require.Equal(t, c.errno, r.Errno, r.Message)

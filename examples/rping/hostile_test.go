@@ -20,7 +20,7 @@ import (
 func peers(t *testing.T) (client, server *cm.Conn) {
 	t.Helper()
 	t.Cleanup(func() { requireNothingLeft(t) })
-	ctx := within(t, patience)
+	ctx := within(t, guest.Patience)
 	l, err := cm.Listen(netip.MustParseAddrPort("10.1.0.1:0"), cm.ListenConfig{})
 	require.NoError(t, err)
 	defer l.Close()
@@ -71,9 +71,9 @@ func TestPairHostileClient(t *testing.T) {
 	guest.NeedTopo(t, "pair")
 	ping := make([]byte, 64)
 	fill(ping, 0)
-	send := func(t *testing.T, c *cm.Conn, b []byte) { require.NoError(t, c.Send(within(t, patience), b)) }
+	send := func(t *testing.T, c *cm.Conn, b []byte) { require.NoError(t, c.Send(within(t, guest.Patience), b)) }
 	goAhead := func(t *testing.T, c *cm.Conn) {
-		_, err := receive(within(t, patience), c)
+		_, err := receive(within(t, guest.Patience), c)
 		require.NoError(t, err)
 	}
 	for _, c := range []struct {
@@ -156,7 +156,7 @@ func TestPairHostileClient(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			client, server := peers(t)
 			mr := buffer(t, client, len(ping), ping)
-			o := options{server: true, size: maxSize, verify: true, timeout: patience}
+			o := options{server: true, size: maxSize, verify: true, timeout: guest.Patience}
 			if c.options != nil {
 				c.options(&o)
 			}
@@ -181,7 +181,7 @@ func TestPairHostileClient(t *testing.T) {
 // Servers that break the protocol, against our client.
 func TestPairHostileServer(t *testing.T) {
 	guest.NeedTopo(t, "pair")
-	ctx := within(t, patience)
+	ctx := within(t, guest.Patience)
 	for _, c := range []struct {
 		name   string
 		attack func(t *testing.T, c *cm.Conn, source advert, sink func() advert)
@@ -229,7 +229,7 @@ func TestPairHostileServer(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			client, server := peers(t)
-			o := options{size: 100, count: 3, timeout: patience}
+			o := options{size: 100, count: 3, timeout: guest.Patience}
 			done := make(chan error, 1)
 			r := &result{}
 			go func() { done <- pings(context.Background(), client, o, r, quiet(o)) }()

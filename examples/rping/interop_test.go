@@ -34,10 +34,10 @@ var pairRuns = []struct {
 var cPort = 7200
 
 // cServer starts rdma-core's server and waits until it listens.
-func cServer(t *testing.T, addr, args string) (*process, netip.AddrPort) {
+func cServer(t *testing.T, addr, args string) (*guest.Process, netip.AddrPort) {
 	t.Helper()
 	cPort++
-	p := theirs(t, fmt.Sprintf("-s -a %s -p %d %s", addr, cPort, args))
+	p := guest.Theirs(t, "rping", fmt.Sprintf("-s -a %s -p %d %s", addr, cPort, args))
 	at := netip.AddrPortFrom(netip.MustParseAddr(addr), uint16(cPort))
 	p.Listens(t, strconv.Itoa(cPort), false)
 	return p, at
@@ -58,7 +58,7 @@ func TestPairClientWithC(t *testing.T) {
 	for _, c := range runs {
 		t.Run(fmt.Sprintf("%s/%d bytes", c.addr, c.size), func(t *testing.T) {
 			srv, at := cServer(t, c.addr, "-v -S 65535")
-			cl := ours(t, fmt.Sprintf("-cvVC%d -a %s -I %s -p %d -S %d", c.count, c.addr, c.addr, at.Port(), c.size))
+			cl := guest.Ours(t, fmt.Sprintf("-cvVC%d -a %s -I %s -p %d -S %d", c.count, c.addr, c.addr, at.Port(), c.size))
 			cl.WantStatus(peer.OK)
 			lines := pingLines("ping data: ", c.count, c.size)
 			require.True(t, strings.HasPrefix(cl.Out.String(), lines))
@@ -75,7 +75,7 @@ func TestPairServerWithC(t *testing.T) {
 	for _, c := range pairRuns {
 		t.Run(fmt.Sprintf("%s/%d bytes", c.addr, c.size), func(t *testing.T) {
 			srv, at := server(t, c.addr, "-v")
-			cl := theirs(t, fmt.Sprintf("-c -v -V -C %d -a %s -I %s -p %d -S %d", c.count, c.addr, c.addr, at.Port(), c.size))
+			cl := guest.Theirs(t, "rping", fmt.Sprintf("-c -v -V -C %d -a %s -I %s -p %d -S %d", c.count, c.addr, c.addr, at.Port(), c.size))
 			cl.WantStatus(0)
 			require.Equal(t, pingLines("ping data: ", c.count, c.size), cl.Out.String())
 			srv.WantStatus(peer.OK)
@@ -98,10 +98,10 @@ func TestPairWithItself(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s/%d bytes", c.addr, c.size), func(t *testing.T) {
 			srv, at := server(t, c.addr, "-json")
-			cl := ours(t, fmt.Sprintf("-c -json -C %d -a %s -p %d -S %d", c.count, c.addr, at.Port(), c.size))
+			cl := guest.Ours(t, fmt.Sprintf("-c -json -C %d -a %s -p %d -S %d", c.count, c.addr, at.Port(), c.size))
 			cl.WantStatus(peer.OK)
 			srv.WantStatus(peer.OK)
-			for _, r := range []result{oneLine(t, cl.Out.String()), oneLine(t, srv.Out.String())} {
+			for _, r := range []result{guest.Result[result](t, cl), guest.Result[result](t, srv)} {
 				require.True(t, r.Connected)
 				require.Equal(t, c.device, r.Device)
 				require.Equal(t, c.netdev, r.Netdev)
@@ -118,14 +118,14 @@ func TestPairWithItself(t *testing.T) {
 func TestPairDevice(t *testing.T) {
 	guest.NeedTopo(t, "pair")
 	for _, device := range []string{"rxe1", "b0"} {
-		srv := ours(t, "-s -p 0 -device "+device)
+		srv := guest.Ours(t, "-s -p 0 -device "+device)
 		srv.Says("listening on 10.2.0.1:")
 		require.Contains(t, srv.Err.String(), "rxe1 (b0)")
 		_, port, _ := strings.Cut(srv.Err.String(), "10.2.0.1:")
 		port, _, _ = strings.Cut(port, ",")
-		cl := ours(t, "-c -json -C 2 -a 10.2.0.1 -device "+device+" -p "+port)
+		cl := guest.Ours(t, "-c -json -C 2 -a 10.2.0.1 -device "+device+" -p "+port)
 		cl.WantStatus(peer.OK)
-		r := oneLine(t, cl.Out.String())
+		r := guest.Result[result](t, cl)
 		require.Equal(t, "rxe1", r.Device)
 		require.True(t, strings.HasPrefix(r.Local, "10.2.0.1:"), r.Local)
 		srv.WantStatus(peer.OK)
@@ -137,17 +137,17 @@ func TestPairDevice(t *testing.T) {
 func TestPairPersistent(t *testing.T) {
 	guest.NeedTopo(t, "pair")
 	srv, at := server(t, "::", "-P -json")
-	var clients []*process
+	var clients []*guest.Process
 	for i := range 3 {
 		a := []string{"10.1.0.1", "fd01::1", "10.2.0.1"}[i%3]
 		clients = append(clients,
-			ours(t, fmt.Sprintf("-c -C 50 -S 500 -a %s -p %d", a, at.Port())),
-			theirs(t, fmt.Sprintf("-c -V -C 50 -S 500 -a %s -p %d", a, at.Port())))
+			guest.Ours(t, fmt.Sprintf("-c -C 50 -S 500 -a %s -p %d", a, at.Port())),
+			guest.Theirs(t, "rping", fmt.Sprintf("-c -V -C 50 -S 500 -a %s -p %d", a, at.Port())))
 	}
 	for _, c := range clients {
 		c.WantStatus(0)
 	}
-	require.Eventually(t, func() bool { return strings.Count(srv.Out.String(), "\n") == len(clients) }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Count(srv.Out.String(), "\n") == len(clients) }, guest.Patience, 5*time.Millisecond)
 	for line := range strings.Lines(srv.Out.String()) {
 		r := oneLine(t, line)
 		require.Equal(t, 50, r.Rounds, line)
@@ -164,7 +164,7 @@ func TestPairInterrupt(t *testing.T) {
 		signal      syscall.Signal
 	}{{0, peer.OK, syscall.SIGINT}, {1 << 30, peer.Interrupted, syscall.SIGINT}, {0, peer.OK, syscall.SIGTERM}} {
 		srv, at := server(t, "10.1.0.1", "-json")
-		cl := ours(t, fmt.Sprintf("-c -C %d -a 10.1.0.1 -p %d", c.count, at.Port()))
+		cl := guest.Ours(t, fmt.Sprintf("-c -C %d -a 10.1.0.1 -p %d", c.count, at.Port()))
 		cl.Says("established: ")
 		cl.Says(" rounds") // progress
 		cl.Signal(c.signal)
@@ -172,7 +172,7 @@ func TestPairInterrupt(t *testing.T) {
 		require.Contains(t, cl.Out.String(), " bytes verified, ", "the result so far is told")
 		require.Contains(t, cl.Err.String(), "interrupted")
 		srv.Status() // right or wrong: it depends on where in a round the client was
-		r := oneLine(t, srv.Out.String())
+		r := guest.Result[result](t, srv)
 		require.Positive(t, r.Rounds)
 	}
 	srv, _ := server(t, "10.1.0.1", "")
@@ -185,18 +185,18 @@ func TestPairKilledPeer(t *testing.T) {
 	guest.NeedTopo(t, "pair")
 	t.Run("server", func(t *testing.T) {
 		for _, kind := range []string{"ours", "theirs"} {
-			var srv *process
+			var srv *guest.Process
 			var at netip.AddrPort
 			if kind == "ours" {
 				srv, at = server(t, "10.1.0.1", "")
 			} else {
 				srv, at = cServer(t, "10.1.0.1", "")
 			}
-			cl := ours(t, fmt.Sprintf("-c -json -a 10.1.0.1 -p %d", at.Port()))
+			cl := guest.Ours(t, fmt.Sprintf("-c -json -a 10.1.0.1 -p %d", at.Port()))
 			cl.Says(" rounds")
 			srv.Signal(syscall.SIGKILL)
 			cl.WantStatus(peer.Failed)
-			r := oneLine(t, cl.Out.String())
+			r := guest.Result[result](t, cl)
 			require.Positive(t, r.Rounds)
 			require.Equal(t, "ECONNRESET", r.Errno, r.Message)
 			require.Contains(t, r.Message, "10.1.0.1")
@@ -204,14 +204,18 @@ func TestPairKilledPeer(t *testing.T) {
 	})
 	t.Run("client", func(t *testing.T) {
 		srv, at := server(t, "10.1.0.1", "-P -json")
-		for i, start := range []func(*testing.T, string) *process{ours, theirs} {
-			cl := start(t, fmt.Sprintf("-c -a 10.1.0.1 -p %d", at.Port()))
+		to := fmt.Sprintf("-c -a 10.1.0.1 -p %d", at.Port())
+		for i, start := range []func() *guest.Process{
+			func() *guest.Process { return guest.Ours(t, to) },
+			func() *guest.Process { return guest.Theirs(t, "rping", to) },
+		} {
+			cl := start()
 			srv.SaysTimes("established: ", i+1)
 			cl.Signal(syscall.SIGKILL)
 		}
-		require.Eventually(t, func() bool { return strings.Count(srv.Out.String(), "\n") == 2 }, patience, 5*time.Millisecond)
+		require.Eventually(t, func() bool { return strings.Count(srv.Out.String(), "\n") == 2 }, guest.Patience, 5*time.Millisecond)
 		// And the server lives on.
-		ours(t, fmt.Sprintf("-c -C 5 -a 10.1.0.1 -p %d", at.Port())).WantStatus(peer.OK)
+		guest.Ours(t, fmt.Sprintf("-c -C 5 -a 10.1.0.1 -p %d", at.Port())).WantStatus(peer.OK)
 	})
 }
 
@@ -219,11 +223,11 @@ func TestPairKilledPeer(t *testing.T) {
 func TestPairStoppedPeer(t *testing.T) {
 	guest.NeedTopo(t, "pair")
 	srv, at := server(t, "10.1.0.1", "-timeout 1h")
-	cl := ours(t, fmt.Sprintf("-c -json -timeout 5s -a 10.1.0.1 -p %d", at.Port()))
+	cl := guest.Ours(t, fmt.Sprintf("-c -json -timeout 5s -a 10.1.0.1 -p %d", at.Port()))
 	cl.Says(" rounds")
 	srv.Signal(syscall.SIGSTOP)
 	cl.WantStatus(peer.Failed)
-	r := oneLine(t, cl.Out.String())
+	r := guest.Result[result](t, cl)
 	require.Positive(t, r.Rounds)
 	require.Contains(t, r.Message, "no answer within 5s")
 	srv.Signal(syscall.SIGCONT)
@@ -252,9 +256,9 @@ func TestPairRefusals(t *testing.T) {
 		{"-I 10.1.0.1 -a 10.1.0.77 -timeout 500ms", peer.Failed, "", "ETIMEDOUT"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
-			p := ours(t, "-c -json -C 1 "+c.args)
+			p := guest.Ours(t, "-c -json -C 1 "+c.args)
 			p.WantStatus(c.status)
-			r := oneLine(t, p.Out.String())
+			r := guest.Result[result](t, p)
 			require.Equal(t, c.error, r.Error, r.Message)
 			require.Equal(t, c.errno, r.Errno, r.Message)
 			require.False(t, r.Connected)
@@ -264,8 +268,8 @@ func TestPairRefusals(t *testing.T) {
 	for args, want := range map[string]string{
 		"-s -a 10.3.0.1": "ErrNotRDMA", "-s -a 10.99.0.1": "ErrNotLocal", "-s -device c0": "ErrNotRDMA", "-s -a fe80::1": "ErrScope",
 	} {
-		p := ours(t, args+" -json")
+		p := guest.Ours(t, args+" -json")
 		p.WantStatus(peer.Refused)
-		require.Equal(t, want, oneLine(t, p.Out.String()).Error)
+		require.Equal(t, want, guest.Result[result](t, p).Error)
 	}
 }

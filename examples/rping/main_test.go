@@ -14,26 +14,11 @@ import (
 
 func TestMain(m *testing.M) { guest.Main(m, main) }
 
-const patience = guest.Patience
-
-type process = guest.Process
-
-// ours starts rb-rping, theirs rdma-core's rping.
-func ours(t *testing.T, args string) *process {
-	t.Helper()
-	return guest.Ours(t, args)
-}
-
-func theirs(t *testing.T, args string) *process {
-	t.Helper()
-	return guest.Theirs(t, "rping", args)
-}
-
 // server starts rb-rping as a server on a free port, and returns where it
 // listens.
-func server(t *testing.T, addr, args string) (*process, netip.AddrPort) {
+func server(t *testing.T, addr, args string) (*guest.Process, netip.AddrPort) {
 	t.Helper()
-	p := ours(t, "-s -p 0 -a "+addr+" "+args)
+	p := guest.Ours(t, "-s -p 0 -a "+addr+" "+args)
 	p.Says("listening on ")
 	_, rest, _ := strings.Cut(p.Err.String(), "listening on ")
 	at, _, _ := strings.Cut(rest, ",")

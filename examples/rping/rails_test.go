@@ -31,16 +31,16 @@ func TestRailsBothWays(t *testing.T) {
 		t.Run(r.peer, func(t *testing.T) {
 			for _, port := range []int{oursPort, theirsPort} {
 				before := packets(t)
-				cl := ours(t, fmt.Sprintf("-c -json -C 20 -S 5000 -I %s -a %s -p %d", r.local, r.peer, port))
+				cl := guest.Ours(t, fmt.Sprintf("-c -json -C 20 -S 5000 -I %s -a %s -p %d", r.local, r.peer, port))
 				cl.WantStatus(peer.OK)
-				got := oneLine(t, cl.Out.String())
+				got := guest.Result[result](t, cl)
 				require.Equal(t, 20, got.Rounds)
 				require.Equal(t, r.device, got.Device)
 				require.Equal(t, r.netdev, got.Netdev)
 				require.False(t, got.Overridden)
 				wantPackets(t, before, r.device)
 			}
-			cl := theirs(t, fmt.Sprintf("-c -v -V -C 5 -S 5000 -I %s -a %s -p %d", r.local, r.peer, oursPort))
+			cl := guest.Theirs(t, "rping", fmt.Sprintf("-c -v -V -C 5 -S 5000 -I %s -a %s -p %d", r.local, r.peer, oursPort))
 			cl.WantStatus(0)
 			require.Equal(t, pingLines("ping data: ", 5, 5000), cl.Out.String())
 		})
@@ -50,9 +50,9 @@ func TestRailsBothWays(t *testing.T) {
 // A name of a device, without any address of this host.
 func TestRailsDevice(t *testing.T) {
 	guest.NeedTopo(t, "rails")
-	cl := ours(t, fmt.Sprintf("-c -json -C 1 -device rxe1 -a 10.10.1.2 -p %d", oursPort))
+	cl := guest.Ours(t, fmt.Sprintf("-c -json -C 1 -device rxe1 -a 10.10.1.2 -p %d", oursPort))
 	cl.WantStatus(peer.OK)
-	require.True(t, strings.HasPrefix(oneLine(t, cl.Out.String()).Local, "10.10.1.1:"))
+	require.True(t, strings.HasPrefix(guest.Result[result](t, cl).Local, "10.10.1.1:"))
 }
 
 // Scenario 16: a host route sends rail 1's peer through rail 0.
@@ -68,9 +68,9 @@ func TestRailsOverride(t *testing.T) {
 
 	t.Run("unbound", func(t *testing.T) {
 		before := packets(t)
-		cl := ours(t, to+"-timeout 2s")
+		cl := guest.Ours(t, to+"-timeout 2s")
 		cl.WantStatus(peer.Failed)
-		r := oneLine(t, cl.Out.String())
+		r := guest.Result[result](t, cl)
 		require.Equal(t, "rxe0", r.Device)
 		require.Equal(t, "ETIMEDOUT", r.Errno)
 		require.False(t, r.Connected)
@@ -80,9 +80,9 @@ func TestRailsOverride(t *testing.T) {
 		for _, port := range []int{oursPort, theirsPort} {
 			t.Run(fmt.Sprintf("%s, port %d", args, port), func(t *testing.T) {
 				before := packets(t)
-				cl := ours(t, fmt.Sprintf("%s %s -p %d", to, args, port))
+				cl := guest.Ours(t, fmt.Sprintf("%s %s -p %d", to, args, port))
 				cl.WantStatus(peer.OK)
-				r := oneLine(t, cl.Out.String())
+				r := guest.Result[result](t, cl)
 				require.Equal(t, "rxe1", r.Device)
 				require.Equal(t, "rail1", r.Netdev)
 				require.Equal(t, 50, r.Rounds)
@@ -93,9 +93,9 @@ func TestRailsOverride(t *testing.T) {
 	}
 	t.Run("route required", func(t *testing.T) {
 		before := packets(t)
-		cl := ours(t, to+"-I 10.10.1.1 -policy route")
+		cl := guest.Ours(t, to+"-I 10.10.1.1 -policy route")
 		cl.WantStatus(peer.Refused)
-		r := oneLine(t, cl.Out.String())
+		r := guest.Result[result](t, cl)
 		require.Equal(t, "ErrRouteMismatch", r.Error)
 		require.Equal(t, "EHOSTUNREACH", r.Errno)
 		wantPackets(t, before, "")

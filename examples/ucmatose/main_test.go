@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"syscall"
@@ -26,13 +25,6 @@ func TestMisuse(t *testing.T) {
 
 func TestNoRDMA(t *testing.T)     { guest.WantNoRDMA(t, run, "", "-s 192.0.2.1", "-device eth0") }
 func TestBareNoRDMA(t *testing.T) { guest.WantNoRDMA(t, run, "", "-s 192.0.2.1", "-device eth0") }
-
-// result parses what a program of ours printed.
-func result(t *testing.T, p *guest.Process) (r peer.Traffic) {
-	t.Helper()
-	require.NoError(t, json.Unmarshal([]byte(p.Out.String()), &r), "%s%s", p.Out.String(), p.Err.String())
-	return r
-}
 
 // Either role, with rdma-core's program and with itself.
 func TestPairPeers(t *testing.T) {
@@ -66,7 +58,7 @@ func TestPairPeers(t *testing.T) {
 					require.Contains(t, p.Out.String(), "return status 0")
 					continue
 				}
-				r := result(t, p)
+				r := guest.Result[peer.Traffic](t, p)
 				require.True(t, r.Connected)
 				require.Equal(t, c.connections, r.Connections)
 				require.Equal(t, c.connections*c.count, r.Sent)
@@ -89,7 +81,7 @@ func TestPairKilledPeer(t *testing.T) {
 	srv.Says("connection from")
 	srv.Signal(syscall.SIGKILL)
 	cl.WantStatus(peer.Failed)
-	r := result(t, cl)
+	r := guest.Result[peer.Traffic](t, cl)
 	require.True(t, r.Connected)
 	require.Equal(t, "ECONNRESET", r.Errno, r.Message)
 }
@@ -124,7 +116,7 @@ func TestPairRefusals(t *testing.T) {
 	} {
 		p := guest.Inside(t, run, c.args+" -json")
 		p.WantStatus(c.status)
-		require.Equal(t, c.errno, result(t, p).Errno, result(t, p).Message)
+		require.Equal(t, c.errno, guest.Result[peer.Traffic](t, p).Errno, guest.Result[peer.Traffic](t, p).Message)
 	}
 	srv := guest.Ours(t, "")
 	srv.Says("listening")

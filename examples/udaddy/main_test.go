@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -24,12 +23,6 @@ func TestMisuse(t *testing.T) {
 
 func TestNoRDMA(t *testing.T)     { guest.WantNoRDMA(t, run, "", "-s 192.0.2.1", "-device eth0") }
 func TestBareNoRDMA(t *testing.T) { guest.WantNoRDMA(t, run, "", "-s 192.0.2.1", "-device eth0") }
-
-func result(t *testing.T, p *guest.Process) (r peer.Traffic) {
-	t.Helper()
-	require.NoError(t, json.Unmarshal([]byte(p.Out.String()), &r), "%s%s", p.Out.String(), p.Err.String())
-	return r
-}
 
 // Either role, with rdma-core's program and with itself. C's client sends memory
 // as it is, and C's server sends the half of the message back.
@@ -64,7 +57,7 @@ func TestPairPeers(t *testing.T) {
 					require.Contains(t, p.Out.String(), "return status 0")
 					continue
 				}
-				r := result(t, p)
+				r := guest.Result[peer.Traffic](t, p)
 				require.True(t, r.Connected)
 				require.Equal(t, c.connections*c.count, r.Sent)
 				require.Equal(t, c.connections*c.count, r.Received)
@@ -89,7 +82,7 @@ func TestPairRefusals(t *testing.T) {
 	} {
 		p := guest.Inside(t, run, c.args+" -json")
 		p.WantStatus(c.status)
-		r := result(t, p)
+		r := guest.Result[peer.Traffic](t, p)
 		require.Equal(t, c.errno, r.Errno, r.Message)
 		require.Contains(t, r.Message+r.Error, c.message)
 	}

@@ -3,6 +3,7 @@ package guest
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -106,6 +107,13 @@ func (p *Process) Status() int {
 func (p *Process) WantStatus(want int) {
 	p.t.Helper()
 	require.Equal(p.t, want, p.Status(), "%v said:\n%s%s", p.args, p.Out.String(), p.Err.String())
+}
+
+// Result is what the program printed as JSON.
+func Result[T any](t *testing.T, p *Process) (r T) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(p.Out.String()), &r), "%s%s", p.Out.String(), p.Err.String())
+	return r
 }
 
 // Signal sends a signal.

@@ -38,6 +38,15 @@ func (s *Shared) Resources(ctx *ibv.Context) (cm.Resources, error) {
 	return r, nil
 }
 
+// CreateQP makes an id's queue pair of them.
+func (s *Shared) CreateQP(id *cm.ID) error {
+	r, err := s.Resources(id.Context())
+	if err == nil {
+		_, err = id.CreateQP(r.PD, r.QP)
+	}
+	return err
+}
+
 // Close frees them, after the connections.
 func (s *Shared) Close() error {
 	s.mu.Lock()
