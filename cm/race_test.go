@@ -408,18 +408,13 @@ func connectRound(t *testing.T, c *changer, pol Policy) error {
 	actx, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
-		for {
-			r, err := l.Accept(actx)
-			if err != nil {
-				passive <- end{nil, err}
-				return
-			}
-			s, err := r.Accept(actx, AcceptConfig{})
-			if err == nil || c.step == "before accept" {
-				passive <- end{s, err}
-				return
-			}
+		r, err := l.Accept(actx)
+		if err != nil {
+			passive <- end{nil, err}
+			return
 		}
+		s, err := r.Accept(actx, AcceptConfig{})
+		passive <- end{s, err}
 	}()
 	before := packets(t)
 	cl, err := dialer.dialOnce(ctx, l.Addr()) // DialAddr would dial again
