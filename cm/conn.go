@@ -180,6 +180,10 @@ func (c *Conn) Write(ctx context.Context, local ibv.SGE, remote ibv.Remote) erro
 // Read copies the peer's memory to local, a piece of memory registered with PD
 // for local writing. When ctx ends first, the device may still write to local;
 // only Close ends that.
+//
+// On rxe (kernel 6.1; 6.12 has the same lines) a READ whose answer the peer could
+// not send, its link being down, can be reported as done with nothing or only a
+// part of it in local; the connection has ended then, and the next operation says so.
 func (c *Conn) Read(ctx context.Context, local ibv.SGE, remote ibv.Remote) error {
 	m, err := c.mover()
 	if err == nil {

@@ -164,8 +164,11 @@ func (w *worker) round(ctx context.Context, c *cm.Conn, block, back *ibv.MR, rem
 	if err := w.do(ctx, "read", func(ctx context.Context) error { return c.Read(ctx, back.SGE(0, length), there) }); err != nil {
 		return err
 	}
-	if !bytes.Equal(back.Bytes()[:length], data) {
-		w.wrong(fmt.Errorf("%v: read %d: %w: %s", w, seq, errWrong, difference(back.Bytes()[:length], data)))
+	if got := back.Bytes()[:length]; !bytes.Equal(got, data) {
+		if notRead(got, data) {
+			return fmt.Errorf("%v: read %d: %w: %s", w, seq, errNotRead, difference(got, data))
+		}
+		w.wrong(fmt.Errorf("%v: read %d: %w: %s", w, seq, errWrong, difference(got, data)))
 		return errWrong
 	}
 	return nil
@@ -248,7 +251,7 @@ var kinds = []struct {
 	{"binding lost", cm.ErrBindingLost}, {"not local", cm.ErrNotLocal}, {"not RDMA", cm.ErrNotRDMA},
 	{"look-up", cm.ErrLookup}, {"no listener", cm.ErrConnRefused}, {"stale", cm.ErrStale}, {"rejected", cm.ErrRejected},
 	{"unreachable", cm.ErrUnreachable}, {"disconnected", cm.ErrDisconnected}, {"deadline", context.DeadlineExceeded},
-	{"busy", ibv.ErrBusy}, {"closed", cm.ErrClosed}, {"WRONG BYTES", errWrong},
+	{"busy", ibv.ErrBusy}, {"closed", cm.ErrClosed}, {"READ not done", errNotRead}, {"WRONG BYTES", errWrong},
 }
 
 func kind(err error) string {
