@@ -11,7 +11,7 @@ LINT    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
 export GOFLAGS ?= -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test unit guest-test matrix oracle changes faults soak race asan cgocheck fuzz lint bench bench-guest api-coverage image-test dlopen clean packages
+.PHONY: help build demo test unit guest-test matrix oracle changes faults soak race asan cgocheck fuzz lint bench bench-guest api-coverage image-test containers dlopen clean packages
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -92,7 +92,7 @@ lint: packages ## check the style of Go and shell
 	@ci/packages lint
 	go run $(LINT) run ./...
 	cd examples && go run $(LINT) run ./...
-	shellcheck ci/guest ci/matrix ci/packages ci/guest-test ci/demo ci/image-test ci/dlopen ci/topo/* .ci/run
+	shellcheck ci/guest ci/matrix ci/packages ci/guest-test ci/demo ci/image-test ci/containers ci/dlopen ci/topo/* .ci/run
 
 bench: build ## take the figures of examples/perf/BENCHMARKS.md anew: SHORT=1, ONLY=SECTION,SECTION
 	cd examples && go build -o ../$(BIN)/versus ./perf/versus && go build -o ../$(BIN)/figures ./perf/figures
@@ -112,7 +112,10 @@ api-coverage: packages ## count the functions of librdmacm and libibverbs that a
 dlopen: packages ## build with the tag rdma_dlopen, and run with and without rdma-core
 	@ci/dlopen
 
-image-test: ## build the container image without a registry, and try it
+containers: build ## run the programs in containers, in Soft-RoCE guests
+	@ci/containers
+
+image-test: ## build the container image without a registry, and try it in the same way
 	@ci/image-test
 
 clean: ## remove what was built here (the guest's cache stays)
