@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"sync/atomic"
 	"testing"
 )
 
@@ -39,7 +38,7 @@ func BenchmarkGrowthQPs(b *testing.B) {
 }
 
 // BenchmarkGrowthWaiters is what a completion costs that one of n goroutines waits
-// for, all on one CQ.
+// for, each for its own, by a Demux of one CQ.
 func BenchmarkGrowthWaiters(b *testing.B) {
 	for _, n := range []int{1, 100, 10_000} {
 		b.Run(fmt.Sprintf("waiters=%d", n), func(b *testing.B) {
@@ -50,27 +49,37 @@ func BenchmarkGrowthWaiters(b *testing.B) {
 			if err := batch.Send(0, m.SGE(0, 64)); err != nil {
 				b.Fatal(err)
 			}
+			d, err := NewDemux(DemuxConfig{Slots: n}, f.scq)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer d.Close()
 			ctx, cancel := context.WithCancel(b.Context())
 			defer cancel()
-			woken := make(chan error)
-			var ready atomic.Int32
+			// Each goroutine takes a ticket, waits, and does so again; the tickets are
+			// completed in the order in which they were taken.
+			tickets, woken := make(chan uint64, n), make(chan error)
 			for range n {
 				go func() {
-					var wcs [1]WC
-					for ready.Add(1); ; {
-						_, err := f.scq.Wait(ctx, wcs[:])
-						if ctx.Err() != nil {
+					for ctx.Err() == nil {
+						t, err := d.Take()
+						if err != nil {
+							return
+						}
+						tickets <- t.ID()
+						if _, err = t.Wait(ctx); ctx.Err() != nil {
 							return
 						}
 						woken <- err
 					}
 				}()
 			}
-			for int(ready.Load()) < n {
+			for len(tickets) < n {
 				runtime.Gosched()
 			}
 			b.ReportAllocs()
 			for b.Loop() {
+				batch.SetID(0, <-tickets)
 				if _, err := batch.Post(); err != nil {
 					b.Fatal(err)
 				}

@@ -20,7 +20,7 @@ import (
 // called on nil, zero and closed ones.
 var handles = []any{
 	(*AH)(nil), (*Buffer)(nil), (*CQ)(nil), (*CompChannel)(nil), (*CompletionRing)(nil), (*Context)(nil), (*Counters)(nil),
-	(*DeviceMemory)(nil), (*Flow)(nil), (*MR)(nil), (*MW)(nil), (*PD)(nil), (*QP)(nil), (*RSSTable)(nil), (*RecvBatch)(nil),
+	(*Demux)(nil), (*DeviceMemory)(nil), (*Flow)(nil), (*MR)(nil), (*MW)(nil), (*PD)(nil), (*QP)(nil), (*RSSTable)(nil), (*RecvBatch)(nil),
 	(*SRQ)(nil), (*SendBatch)(nil), (*ThreadDomain)(nil), (*WQ)(nil), (*XRCD)(nil),
 }
 
@@ -29,13 +29,13 @@ var values = []any{
 	Access(0), Advice(0), AsyncEvent{}, AsyncEventType(0), AtomicCap(0), AttrMask(0), CounterKind(0), Finding{}, ForkStatus(0),
 	GID{}, GIDQuery{}, GIDType(0), LinkLayer(0), MTU(0), MWType(0), NodeType(0), Opcode(0), PortAttr{}, PortState(0), QPState(0),
 	QPType(0), QPTypes(0), Queue(0), Rate(0), Selector{}, Severity(0), Transport(0), WCOpcode(0), WCStatus(0), WQState(0),
-	&BusyError{}, &Error{Kind: ErrBusy, Err: ErrBusy}, &MemlockError{Err: ErrMemlock}, &RemoteBuffer{}, &WC{}, &WCError{}, &WCExtra{}, Device{},
+	&BusyError{}, &Error{Kind: ErrBusy, Err: ErrBusy}, &MemlockError{Err: ErrMemlock}, &RemoteBuffer{}, Ticket{}, &WC{}, &WCError{}, &WCExtra{}, Device{},
 }
 
 var functions = map[string]any{
 	"Devices": Devices, "Diagnose": Diagnose, "FlowCount": FlowCount, "FlowDrop": FlowDrop, "FlowEth": FlowEth, "FlowIPv4": FlowIPv4,
 	"FlowTCP": FlowTCP, "FlowTag": FlowTag, "FlowUDP": FlowUDP, "ForkSupport": ForkSupport, "GIDOf": GIDOf,
-	"ImportDevice": ImportDevice, "NewBuffer": NewBuffer, "NextRKey": NextRKey, "Objects": Objects, "Open": Open,
+	"ImportDevice": ImportDevice, "NewBuffer": NewBuffer, "NewDemux": NewDemux, "NextRKey": NextRKey, "Objects": Objects, "Open": Open,
 	"RateOfMbps": RateOfMbps, "RateOfMult": RateOfMult, "UDPSourcePort": UDPSourcePort,
 }
 
