@@ -27,7 +27,7 @@ func child(t *testing.T, role string, args ...string) {
 	t.Helper()
 	exe, err := os.Executable()
 	require.NoError(t, err)
-	cmd := exec.Command(exe, "-test.run", "^TestChild$", "-test.v", "-test.timeout", "4m")
+	cmd := exec.Command(exe, "-test.run", "^TestChild$", "-test.v", "-test.timeout", "15m")
 	cmd.Env = append(os.Environ(), childRole+"="+strings.Join(append([]string{role}, args...), ","))
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s %q: %s", role, args, out)
