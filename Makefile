@@ -11,7 +11,7 @@ LINT    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
 export GOFLAGS ?= -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test unit guest-test matrix oracle changes faults soak race asan cgocheck fuzz lint bench bench-guest api-coverage image-test containers dlopen clean packages
+.PHONY: help build demo test unit guest-test matrix oracle changes hostile faults soak race asan cgocheck fuzz lint bench bench-guest api-coverage image-test containers dlopen clean packages
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,14 @@ changes: packages ## change the network between the steps of a connection: SEED=
 	go test -c -o $(TESTS)/changes.test ./cm
 	@RAILBIND_CHANGES_SEED=$(SEED) RAILBIND_CHANGES_N=$(N) \
 		ci/guest -kernel $(KERNEL) -topo pair -timeout 1h -- $(TESTS)/changes.test -test.run '^Test(PairChanges.*|Changes.*)$$' -test.v -test.timeout 1h
+
+FLOOD ?= 10000
+
+hostile: packages ## peers that break the rules, FLOOD=10000 connects of them: KERNEL=6.1 TRANSPORT=rxe
+	@mkdir -p $(TESTS)
+	go test -c -o $(TESTS)/hostile.test ./cm
+	@RAILBIND_FLOOD=$(FLOOD) ci/guest -kernel $(KERNEL) -transport $(TRANSPORT) -topo pair -timeout 1h -- \
+		$(TESTS)/hostile.test -test.run '^TestPairHostile' -test.v -test.timeout 1h
 
 # faults runs ci/faults in two guests.
 define faults
