@@ -63,6 +63,9 @@ var (
 	// ErrForeignPD: objects of different protection domains used together (EXDEV).
 	ErrForeignPD error = &sentinel{"objects of different protection domains", syscall.EXDEV, nil}
 
+	// ErrExhausted: the RDMA cgroup of this process, or the device, allows no more
+	// objects (EAGAIN).
+	ErrExhausted error = &sentinel{"no more RDMA objects allowed", syscall.EAGAIN, nil}
 	// ErrMemlock: registration hit the limit of locked memory (ENOMEM). The
 	// error is a *MemlockError.
 	ErrMemlock error = &sentinel{"locked-memory limit", syscall.ENOMEM, nil}
@@ -182,8 +185,12 @@ func (e *MemlockError) Unwrap() []error { return []error{ErrMemlock, e.Err} }
 // fail wraps the failure of a verb on an open object.
 func fail(op, object string, err error) error {
 	e := &Error{Op: op, Object: object, Err: err}
-	if errors.Is(err, syscall.ENODEV) {
+	switch {
+	case errors.Is(err, syscall.ENODEV):
 		e.Kind = ErrDeviceRemoved
+	case errors.Is(err, syscall.EAGAIN):
+		e.Kind = ErrExhausted
+		e.Hint = "raise rdma.max of this process's cgroup, or close what is not needed; Diagnose and `rb-doctor` name the limit"
 	}
 	return e
 }

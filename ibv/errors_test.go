@@ -46,7 +46,7 @@ func TestErrnos(t *testing.T) {
 		ErrAccess: syscall.EACCES, ErrOutOfRange: syscall.EFAULT, ErrQPState: syscall.EINVAL,
 		ErrReadDepthZero: syscall.EINVAL, ErrQueueFull: syscall.ENOMEM, ErrTooLong: syscall.EMSGSIZE,
 		ErrInlineTooLong: syscall.EMSGSIZE, ErrTooManySGE: syscall.EINVAL, ErrNoChannel: syscall.EINVAL,
-		ErrCQFailed: syscall.EIO,
+		ErrCQFailed: syscall.EIO, ErrExhausted: syscall.EAGAIN,
 	} {
 		wrapped := error(&Error{Op: "test", Object: "rxe0", Kind: err, Err: syscall.ENXIO, Hint: "do so"})
 		require.ErrorIs(t, wrapped, err)
@@ -57,6 +57,9 @@ func TestErrnos(t *testing.T) {
 			require.Contains(t, wrapped.Error(), part)
 		}
 	}
+	exhausted := fail("allocate PD", "rxe0", &cgo.Error{Op: "ibv_alloc_pd", Errno: syscall.EAGAIN})
+	require.ErrorIs(t, exhausted, ErrExhausted)
+	require.Contains(t, exhausted.Error(), "rdma.max")
 	removed := fail("create CQ", "rxe0", &cgo.Error{Op: "ibv_create_cq", Errno: syscall.ENODEV})
 	require.ErrorIs(t, removed, ErrDeviceRemoved)
 	require.Contains(t, removed.Error(), "ibv_create_cq")

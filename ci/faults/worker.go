@@ -246,7 +246,7 @@ var kinds = []struct {
 	name string
 	err  error
 }{
-	{"memlock", ibv.ErrMemlock}, {"device removed", ibv.ErrDeviceRemoved}, {"route mismatch", cm.ErrRouteMismatch},
+	{"memlock", ibv.ErrMemlock}, {"exhausted", ibv.ErrExhausted}, {"device removed", ibv.ErrDeviceRemoved}, {"route mismatch", cm.ErrRouteMismatch},
 	{"device split", cm.ErrDeviceSplit}, {"changed", cm.ErrChanged}, {"no route", cm.ErrNoRoute},
 	{"binding lost", cm.ErrBindingLost}, {"not local", cm.ErrNotLocal}, {"not RDMA", cm.ErrNotRDMA},
 	{"look-up", cm.ErrLookup}, {"no listener", cm.ErrConnRefused}, {"stale", cm.ErrStale}, {"rejected", cm.ErrRejected},
