@@ -34,7 +34,12 @@ func TestFrame(t *testing.T) {
 }
 
 func FuzzUnframe(f *testing.F) {
+	for n := range 64 { // every length of a field, and lengths that are true and false
+		f.Add(append([]byte{'R', 'B', 0, byte(n / 2)}, make([]byte, n)...))
+		f.Add(make([]byte, n))
+	}
 	f.Add([]byte("RB\x00\x01a\x00"))
+	f.Add([]byte("RB\xff\xffa\x00"))
 	f.Fuzz(func(t *testing.T, field []byte) {
 		data, err := Unframe(field)
 		if err != nil {
