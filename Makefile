@@ -11,7 +11,7 @@ LINT    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
 export GOFLAGS ?= -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test unit guest-test matrix oracle changes hostile faults soak race asan cgocheck fuzz lint bench bench-guest api-coverage image-test containers dlopen clean packages
+.PHONY: help build demo test unit guest-test matrix oracle changes hostile faults soak race asan cgocheck fuzz lint bench bench-guest api api-coverage image-test containers dlopen clean packages
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,7 @@ unit: packages ## run the tests that need no RDMA
 	CGO_ENABLED=0 GOOS=darwin go build ./... && CGO_ENABLED=0 GOOS=darwin go vet ./...
 	go test ./...
 	cd examples && go test ./...
+	go run ./ci/api ci/api/api.txt
 
 guest-test: build ## run the tests on a real kernel, in Soft-RoCE guests
 	@ci/guest-test
@@ -116,6 +117,9 @@ COVERED     ?= 96
 
 api-coverage: packages ## count the functions of librdmacm and libibverbs that are covered
 	go run ./ci/apicoverage -unaccounted $(UNACCOUNTED) -covered $(COVERED)
+
+api: ## write down what is exported, anew: ci/api/api.txt
+	go run ./ci/api >$(BIN)/api.txt && mv $(BIN)/api.txt ci/api/api.txt
 
 dlopen: packages ## build with the tag rdma_dlopen, and run with and without rdma-core
 	@ci/dlopen
