@@ -119,6 +119,7 @@ api-coverage: packages ## count the functions of librdmacm and libibverbs that a
 	go run ./ci/apicoverage -unaccounted $(UNACCOUNTED) -covered $(COVERED)
 
 api: ## write down what is exported, anew: ci/api/api.txt
+	@mkdir -p $(BIN)
 	go run ./ci/api >$(BIN)/api.txt && mv $(BIN)/api.txt ci/api/api.txt
 
 dlopen: packages ## build with the tag rdma_dlopen, and run with and without rdma-core
