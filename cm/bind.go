@@ -16,7 +16,8 @@ import (
 // kernel poisons the id, because the kernel keeps part of it.
 //
 // Errors: ErrScope, ErrNotLocal, ErrNotRDMA, ErrAmbiguousDevice (several devices
-// carry the address, and the kernel took whichever came first), EADDRINUSE.
+// carry the address, and the kernel took whichever came first), EADDRINUSE,
+// ErrTransport (the device is on iWARP, and the port space one of datagrams).
 //
 // Implements: int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 func (id *ID) Bind(addr netip.AddrPort) error {
@@ -36,6 +37,14 @@ func (id *ID) bind(addr netip.AddrPort) error {
 	addr, err := kernelAddr(id.host, addr)
 	if err != nil {
 		return id.refuse(op, addr, netip.AddrPort{}, err)
+	}
+	if id.cfg.PortSpace.datagrams() {
+		// (Where the look-up fails, the bind tells.)
+		if b, err := policy.ResolveBinding(id.host, addr); err == nil {
+			if err := policy.CheckPortSpace(b, id.cfg.PortSpace.policy()); err != nil {
+				return id.refuse(op, addr, netip.AddrPort{}, err)
+			}
+		}
 	}
 	id.mu.Lock()
 	id.info.Local = addr // so that an error names it

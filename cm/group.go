@@ -54,7 +54,8 @@ type JoinConfig struct {
 // its own sends too, after ibv.GRHSize bytes.
 //
 // Errors: ErrState, a *TimeoutError, ErrDeviceSplit, the kernel's errno; on iWARP
-// errors.ErrUnsupported, and on RoCE v2 for an IPv6 group. The id remains usable.
+// ErrTransport, on RoCE v2 for an IPv6 group errors.ErrUnsupported. The id remains
+// usable.
 //
 // Implements: int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context)
 // and int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *mc_join_attr, void *context)
@@ -83,12 +84,12 @@ func (id *ID) JoinMulticast(ctx context.Context, group netip.Addr, cfg JoinConfi
 
 func (id *ID) joinable(group netip.Addr) error {
 	switch b := id.Binding(); {
+	case b.Transport == policy.IWARP: // which no id of datagrams comes to
+		return policy.CheckPortSpace(b, policy.PortSpaceUDP)
 	case !id.cfg.PortSpace.datagrams():
 		return fmt.Errorf("groups are for ids of datagrams, this one is of the port space %v: %w", id.cfg.PortSpace.orTCP(), errors.ErrUnsupported)
 	case !group.Unmap().IsMulticast():
 		return fmt.Errorf("%w: %v is no multicast address", ibv.ErrInvalid, group)
-	case b.Transport == policy.IWARP:
-		return fmt.Errorf("iWARP has no multicast: %w", errors.ErrUnsupported)
 	case group.Unmap().Is4() != b.Addr.Addr().Unmap().Is4():
 		return fmt.Errorf("%w: the id is bound to %v", ErrFamilyMismatch, b.Addr.Addr())
 	}

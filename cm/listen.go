@@ -172,6 +172,9 @@ func (id *ID) inspect(listener Binding) error {
 	}
 	since := id.host.Mark()
 	b, err := policy.CheckRequest(id.host, listener, id.kernelView(info))
+	if err == nil {
+		err = policy.CheckPortSpace(b, id.cfg.PortSpace.policy())
+	}
 	if err != nil {
 		return err
 	}

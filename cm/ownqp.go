@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/railbind/railbind/cgo"
+	"github.com/railbind/railbind/cm/policy"
 	"github.com/railbind/railbind/ibv"
 )
 
@@ -21,9 +22,14 @@ import (
 //
 // The caller moves it to ERR in the end, and closes it.
 //
+// iWARP has no such thing (ErrTransport): there CreateQP is the one way.
+//
 // Implements: int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_attr, int *qp_attr_mask)
 func (id *ID) QPAttr(to ibv.QPState) (attr ibv.QPAttr, mask ibv.AttrMask, err error) {
 	const op = "ask for queue pair attributes"
+	if err := id.apart(); err != nil {
+		return attr, mask, id.fail(op, err)
+	}
 	err = id.call(func(h cgo.ID) error {
 		c, m, err := h.QPAttr(uint32(to))
 		attr, mask = ibv.QPAttrOf(c), ibv.AttrMask(m)
@@ -44,6 +50,12 @@ func (id *ID) Move(qp *ibv.QP, to ibv.QPState) error {
 	return id.fail("move queue pair", qp.Modify(attr, mask))
 }
 
+// apart wants a transport with queue pairs that are moved apart from the
+// connection: iWARP's kernel code moves them itself, when TCP connects.
+func (id *ID) apart() error {
+	return policy.CheckHas(id.Binding(), "queue pair apart from its TCP connection", "make it by the id's CreateQP")
+}
+
 // lend checks the queue pair of a connection: the id's, or the caller's own,
 // which must be on the id's context, and on the accepting side ready.
 func (id *ID) lend(own *ibv.QP, accepting bool) error {
@@ -52,6 +64,9 @@ func (id *ID) lend(own *ibv.QP, accepting bool) error {
 			return fmt.Errorf("%w: the id has no queue pair: call CreateQP before, or name one in ConnParam.QP", ErrState)
 		}
 		return nil
+	}
+	if err := id.apart(); err != nil {
+		return err
 	}
 	if id.QP() != nil {
 		return fmt.Errorf("%w: the id has a queue pair; ConnParam.QP is for one that has none", ErrState)
@@ -159,6 +174,9 @@ func (id *ID) SetLocalECE(e ECE) error {
 		return err
 	}
 	defer id.step.Unlock()
+	if err := id.apart(); err != nil {
+		return id.fail(op, err)
+	}
 	if e.Vendor == 0 {
 		return id.fail(op, fmt.Errorf("no vendor given: %w", syscall.EINVAL))
 	}

@@ -43,5 +43,6 @@ var (
 	ErrBindingLost          = policy.ErrBindingLost          // EADDRNOTAVAIL
 	ErrFamilyMismatch       = policy.ErrFamilyMismatch       // EAFNOSUPPORT
 	ErrKernelBindRegression = policy.ErrKernelBindRegression // EADDRNOTAVAIL
+	ErrTransport            = policy.ErrTransport            // EOPNOTSUPP
 	ErrLookup               = policy.ErrLookup               // errno of the cause
 )

@@ -165,6 +165,9 @@ func NewQP(ctx *Context, pd *PD, cfg QPConfig, create func(cgo.PD, *cgo.QPInitAt
 	if err != nil {
 		return nil, err
 	}
+	if s := rcOnly(ctx.transport(), or(cfg.Type, RC)); s != "" {
+		return nil, invalid(op, pd.node.name, errors.ErrUnsupported, "%s", s)
+	}
 	attr, err := cfg.attr(pd, lim)
 	if err != nil {
 		return nil, err

@@ -52,6 +52,14 @@ var wrOpcode = [...]uint32{
 	OpBindMW: cgo.WRBindMW, OpAtomicWrite: cgo.WRAtomicWrite, OpTSO: cgo.WRTSO,
 }
 
+// rcOnly says why a device has no queue pairs of type t at all, or "".
+func rcOnly(transport Transport, t QPType) string {
+	if transport != TransportIWARP || t == RC {
+		return ""
+	}
+	return fmt.Sprintf("iWARP has RC queue pairs only, not %v", t)
+}
+
 // lack says why a queue pair of type t cannot do op on a device, or "".
 func lack(transport Transport, lim *limits, t QPType, op Opcode) string {
 	dev := &lim.dev
@@ -61,8 +69,8 @@ func lack(transport Transport, lim *limits, t QPType, op Opcode) string {
 		return "the device has no XRC"
 	case t == XRCRecv:
 		return "the target of an XRC sends nothing"
-	case iwarp && t != RC:
-		return fmt.Sprintf("iWARP has RC queue pairs only, not %v", t)
+	case rcOnly(transport, t) != "":
+		return rcOnly(transport, t)
 	}
 	switch op {
 	case OpSend:

@@ -50,6 +50,13 @@ func TestSiwUnsupported(t *testing.T) {
 	qp, err := pd.CreateQP(QPConfig{SendCQ: cq, RecvCQ: cq, MaxSend: 16, MaxRecv: 16})
 	require.NoError(t, err)
 	defer qp.Close()
+	for _, typ := range []QPType{UC, UD, RawPacket, XRCSend, XRCRecv} {
+		_, err := pd.CreateQP(QPConfig{Type: typ, SendCQ: cq, RecvCQ: cq})
+		require.ErrorIs(t, err, errors.ErrUnsupported)
+		require.ErrorContains(t, err, "iWARP has RC queue pairs only")
+	}
+	_, err = pd.CreateAH(AHAttr{Port: 1, Global: true})
+	require.ErrorIs(t, err, errors.ErrUnsupported)
 	mr, err := pd.AllocMR(64, LocalWrite)
 	require.NoError(t, err)
 	defer mr.Close()

@@ -99,6 +99,9 @@ func Decide(h Host, r Request) Decision {
 	if err == nil {
 		err = d.route(v)
 	}
+	if err == nil {
+		err = d.space()
+	}
 	d.finish(v, err)
 	return d
 }
@@ -184,7 +187,7 @@ func (d *Decision) plain() *Error {
 // plainDestination is rule 1: destinations that the kernel would map to some
 // device, or to some link.
 func (d *Decision) plainDestination() *Error {
-	dst, tcp := d.Request.Dst.Addr(), d.Request.PortSpace != PortSpaceUDP && d.Request.PortSpace != PortSpaceIPoIB
+	dst, tcp := d.Request.Dst.Addr(), !d.Request.PortSpace.datagrams()
 	remedy := "give the peer's address on a rail"
 	switch {
 	case !dst.IsValid():

@@ -49,6 +49,9 @@ var (
 	// ErrKernelBindRegression (EADDRNOTAVAIL): this kernel drops the destination
 	// of an id that was bound first.
 	ErrKernelBindRegression = newSentinel("ErrKernelBindRegression", syscall.EADDRNOTAVAIL, "this kernel loses the destination of a bound id")
+	// ErrTransport (EOPNOTSUPP, so errors.ErrUnsupported too): the device's
+	// transport has no such thing.
+	ErrTransport = newSentinel("ErrTransport", syscall.EOPNOTSUPP, "the device's transport has no such thing")
 	// ErrUnknownPolicy (EINVAL): a policy value or bind state that is none of the constants.
 	ErrUnknownPolicy = newSentinel("ErrUnknownPolicy", syscall.EINVAL, "no such policy")
 	// ErrLookup (errno of the cause, else EIO): the machine could not be asked.
@@ -68,11 +71,8 @@ func newSentinel(name string, errno syscall.Errno, text string) error {
 
 func (s *sentinel) Error() string { return s.text }
 
-// Is matches the sentinel's errno.
-func (s *sentinel) Is(target error) bool {
-	errno, ok := target.(syscall.Errno)
-	return ok && s.errno != 0 && errno == s.errno
-}
+// Is matches the sentinel's errno, and what that matches.
+func (s *sentinel) Is(target error) bool { return s.errno != 0 && errors.Is(s.errno, target) }
 
 // Error is a refusal. It matches its sentinel, its errno and its cause.
 type Error struct {

@@ -1,0 +1,71 @@
+//go:build linux
+
+package cm
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/railbind/railbind/ibv"
+)
+
+// What iWARP has not is refused before the kernel is asked, with what there is
+// instead; the id stays what it was.
+func TestSiwRefuses(t *testing.T) {
+	needTopo(t, "pair")
+	require.True(t, iwarp(), "this test is for -transport siw")
+	refused := func(t *testing.T, id *ID, err error, instead string) {
+		t.Helper()
+		require.ErrorIs(t, err, ErrTransport)
+		require.ErrorIs(t, err, errors.ErrUnsupported)
+		var op *OpError
+		require.ErrorAs(t, err, &op)
+		require.ErrorContains(t, err, "siw0 is iWARP")
+		require.ErrorContains(t, err, instead)
+		require.NoError(t, id.Err())
+	}
+	ctx := within(t, time.Minute)
+	for _, space := range []PortSpace{PortSpaceUDP, PortSpaceIPoIB} {
+		for _, at := range []struct{ src, dst, group netip.AddrPort }{
+			{ap("10.1.0.1:0"), ap("10.1.0.2:7"), ap("239.0.0.1:0")},
+			{ap("[fd01::1]:0"), ap("[fd01::2]:7"), ap("[ff0e::1]:0")},
+		} {
+			t.Run(space.String()+"/"+at.src.Addr().String(), func(t *testing.T) {
+				asked := resolveCalls.Load()
+				id := newTestID(t, IDConfig{PortSpace: space})
+				const instead = "use the port space TCP"
+				refused(t, id, id.Bind(at.src), instead)
+				refused(t, id, id.ResolveAddr(ctx, at.src, at.dst), instead)
+				refused(t, id, id.ResolveAddr(ctx, netip.AddrPort{}, at.dst), instead)
+				refused(t, id, id.ResolveAddr(ctx, at.src, at.group), instead)
+				require.Equal(t, asked, resolveCalls.Load())
+				require.Equal(t, StateIdle, id.State())
+			})
+		}
+	}
+
+	t.Run("connections", func(t *testing.T) {
+		const instead = "CreateQP"
+		var q queues
+		client, request, asked := asking(t, "10.1.0.1:0", func(id *ID) error {
+			q = newQueues(t, id.Context())
+			own, err := q.pd.CreateQP(q.config(0))
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, own.Close()) })
+			refused(t, id, id.Move(own, ibv.QPInit), instead)
+			refused(t, id, id.SetLocalECE(ECE{Vendor: 1}), instead)
+			refused(t, id, id.Connect(ctx, ConnParam{QP: own}), instead)
+			_, err = id.CreateQP(q.pd, q.config(ibv.UD))
+			require.ErrorIs(t, err, errors.ErrUnsupported)
+			_, err = id.CreateQP(q.pd, q.config(0))
+			return errors.Join(err, id.Connect(ctx, ConnParam{}))
+		})
+		require.NoError(t, request.Reject(nil))
+		require.ErrorIs(t, <-asked, ErrRejected)
+		require.NoError(t, client.QP().Close())
+	})
+}
