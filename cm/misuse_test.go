@@ -23,6 +23,15 @@ var handles = []any{
 	(*Conn)(nil), (*EventChannel)(nil), (*Group)(nil), (*Host)(nil), (*ID)(nil), (*Listener)(nil), (*Request)(nil), (*Dialer)(nil),
 }
 
+// TestExamples: each of them is shown in an example.
+func TestExamples(t *testing.T) {
+	shown := misuse.Examples(t, ".")
+	for _, h := range handles {
+		name := reflect.TypeOf(h).Elem().Name()
+		require.Contains(t, shown, name)
+	}
+}
+
 // values are the other types with methods.
 var values = []any{
 	PortSpace(0), RejectReason(0), State(0), EventType(0), UDPeer{},

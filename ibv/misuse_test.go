@@ -24,6 +24,20 @@ var handles = []any{
 	(*SRQ)(nil), (*SendBatch)(nil), (*ThreadDomain)(nil), (*WQ)(nil), (*XRCD)(nil),
 }
 
+// with are the types whose example is another type's.
+var with = []string{"RecvBatch", "WQ"} // SRQ, RSSTable
+
+// TestExamples: each of them is shown in an example.
+func TestExamples(t *testing.T) {
+	shown := misuse.Examples(t, ".")
+	for _, h := range handles {
+		name := reflect.TypeOf(h).Elem().Name()
+		if !slices.Contains(with, name) {
+			require.Contains(t, shown, name)
+		}
+	}
+}
+
 // values are the other types with methods.
 var values = []any{
 	Access(0), Advice(0), AsyncEvent{}, AsyncEventType(0), AtomicCap(0), AttrMask(0), CounterKind(0), Finding{}, ForkStatus(0),

@@ -37,6 +37,19 @@ func Exported(t testing.TB, dir string) (types, funcs []string) {
 	return slices.Compact(types), slices.Compact(funcs)
 }
 
+// Examples names what the package's examples are of: QP, SendBatch.Run.
+func Examples(t testing.TB, dir string) (names []string) {
+	t.Helper()
+	parse(t, dir, func(name string, fn *ast.FuncDecl) {
+		of, found := strings.CutPrefix(fn.Name.Name, "Example")
+		if found && strings.HasSuffix(name, "_test.go") && fn.Recv == nil {
+			names = append(names, strings.Replace(of, "_", ".", 1))
+		}
+	})
+	slices.Sort(names)
+	return names
+}
+
 // Implementing names the exported functions and methods, as QP.Modify, that wrap a
 // function of C: their docs say so.
 func Implementing(t testing.TB, dir string) (names []string) {
@@ -53,6 +66,29 @@ func Implementing(t testing.TB, dir string) (names []string) {
 // each calls f for every exported function, and method of an exported type.
 func each(t testing.TB, dir string, f func(of, name, doc string)) {
 	t.Helper()
+	parse(t, dir, func(name string, fn *ast.FuncDecl) {
+		if strings.HasSuffix(name, "_test.go") || !fn.Name.IsExported() {
+			return
+		}
+		of := ""
+		if fn.Recv != nil {
+			typ := fn.Recv.List[0].Type
+			if star, ok := typ.(*ast.StarExpr); ok {
+				typ = star.X
+			}
+			id, ok := typ.(*ast.Ident)
+			if !ok || !id.IsExported() {
+				return
+			}
+			of = id.Name
+		}
+		f(of, fn.Name.Name, fn.Doc.Text())
+	})
+}
+
+// parse calls f for every function and the file that it is in.
+func parse(t testing.TB, dir string, f func(file string, fn *ast.FuncDecl)) {
+	t.Helper()
 	//nolint:staticcheck // build constraints are to be ignored
 	pkgs, err := parser.ParseDir(token.NewFileSet(), dir, nil, parser.SkipObjectResolution|parser.ParseComments)
 	if err != nil {
@@ -60,27 +96,10 @@ func each(t testing.TB, dir string, f func(of, name, doc string)) {
 	}
 	for _, pkg := range pkgs {
 		for name, file := range pkg.Files {
-			if strings.HasSuffix(name, "_test.go") {
-				continue
-			}
 			for _, d := range file.Decls {
-				fn, ok := d.(*ast.FuncDecl)
-				if !ok || !fn.Name.IsExported() {
-					continue
+				if fn, ok := d.(*ast.FuncDecl); ok {
+					f(name, fn)
 				}
-				of := ""
-				if fn.Recv != nil {
-					typ := fn.Recv.List[0].Type
-					if star, ok := typ.(*ast.StarExpr); ok {
-						typ = star.X
-					}
-					id, ok := typ.(*ast.Ident)
-					if !ok || !id.IsExported() {
-						continue
-					}
-					of = id.Name
-				}
-				f(of, fn.Name.Name, fn.Doc.Text())
 			}
 		}
 	}
