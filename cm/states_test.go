@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -169,6 +171,26 @@ var steps = []struct {
 		[]State{StateIdle, StateBoundDevice, StateRequested, StateAddrResolved, StateRouteResolved}},
 	{"Migrate", func(_ context.Context, id *ID) error { return id.Migrate(nil) }, []State{StateIdle, StateBoundWildcard, StateBoundDevice,
 		StateRequested, StateAddrResolved, StateRouteResolved, StateConnecting, StateResponded, StateConnected, StateDisconnected}},
+}
+
+// TestDocStates: the package's documentation names the states of each step.
+func TestDocStates(t *testing.T) {
+	doc, err := os.ReadFile("doc.go")
+	require.NoError(t, err)
+	for _, step := range steps {
+		_, row, found := strings.Cut(string(doc), "\n//\t"+step.name+" ")
+		require.True(t, found, step.name)
+		row, _, _ = strings.Cut(row, "\n")
+		row, _, _ = strings.Cut(strings.TrimSpace(row), ";")
+		if step.needs == nil { // the test's ids cannot take it
+			continue
+		}
+		others, all := strings.CutPrefix(row, "all but ")
+		named := strings.Split(others, ", ")
+		for s := StateIdle; s <= StateDestroyed; s++ {
+			require.Equal(t, slices.Contains(step.needs, s), slices.Contains(named, s.String()) != all, "%s in %v", step.name, s)
+		}
+	}
 }
 
 // TestPairEveryStepInEveryState: a step that the state does not allow says why,

@@ -24,6 +24,20 @@
 // before it. After an error of the queue pair, sends whose success nobody
 // reported keep their regions busy until the queue pair is closed.
 //
+// # What a queue pair does in which state
+//
+//	state   PostSend, SendBatch.Post   PostRecv, RecvBatch.Post   leads to
+//	RESET   ErrQPState                 ErrQPState                 INIT
+//	INIT    ErrQPState                 waits for the peer         RTR
+//	RTR     ErrQPState                 yes                        RTS
+//	RTS     yes                        yes                        SQD
+//	SQD     waits for RTS              yes                        RTS
+//	SQE     flushed at once            yes                        RTS (UC, UD)
+//	ERR     flushed at once            flushed at once            RESET
+//
+// Every state leads to RESET and ERR too. A Modify that no transition allows, or
+// that lacks an attribute, is refused with the attribute's name.
+//
 // # What is there
 //
 // The verbs of infiniband/verbs.h, beside the two bindings that are used most,
