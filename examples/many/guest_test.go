@@ -1,0 +1,47 @@
+package main
+
+import (
+	"net/netip"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/railbind/railbind/cm"
+	"github.com/railbind/railbind/examples/internal/guest"
+)
+
+func TestMain(m *testing.M) { guest.Main(m, main) }
+
+func TestMisuse(t *testing.T) {
+	guest.WantMisuse(t, run, "many", "", "serve", "serve nowhere", "dial 10.1.0.1", "dial nobody host:1", "-c 0 dial 10.1.0.1 host:1", "-n x serve 10.1.0.1:1")
+	guest.WantHelp(t, run, usage)
+}
+
+// RAILBIND_CLIENTS says how many.
+func TestPairManyClients(t *testing.T) {
+	guest.NeedTopo(t, "pair")
+	clients := "64"
+	if n := os.Getenv("RAILBIND_CLIENTS"); n != "" {
+		clients = n
+	}
+	const server = "10.1.0.1:7474"
+	s := guest.Ours(t, "serve "+server)
+	s.Says("listening")
+
+	// One that takes no answers, and sends more than its share: it ends, and costs
+	// the others nothing.
+	c, err := (&cm.Dialer{LocalAddr: netip.MustParseAddrPort("10.1.0.1:0")}).Dial(t.Context(), server)
+	require.NoError(t, err)
+	for err == nil {
+		err = c.Send(t.Context(), make([]byte, 10))
+	}
+	require.ErrorIs(t, err, cm.ErrDisconnected)
+	require.NoError(t, c.Close())
+
+	for range 2 { // the pool is whole after the first
+		p := guest.Inside(t, run, "-c "+clients+" -n 20 dial 10.1.0.1 "+server)
+		p.WantStatus(0)
+		require.Contains(t, p.Out.String(), clients+" clients, ")
+	}
+}
