@@ -92,7 +92,10 @@ func Decide(h Host, r Request) Decision {
 	r.Src, r.Dst, r.Binding.Addr = unmap(r.Src), unmap(r.Dst), unmap(r.Binding.Addr)
 	d := Decision{Request: r, Policy: r.Policy, Binding: r.Binding}
 	v := &view{h: h}
-	err := d.plain()
+	err := d.boundSpace()
+	if err == nil {
+		err = d.plain()
+	}
 	if err == nil && d.Bind {
 		d.Binding, err = v.resolve(r.Src)
 	}

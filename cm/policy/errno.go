@@ -9,7 +9,7 @@ import (
 // events give. The numbers are not the same on all systems, so no list is
 // complete, and any other prints as its number.
 var errnoNames = map[syscall.Errno]string{
-	syscall.EACCES: "EACCES", syscall.EADDRINUSE: "EADDRINUSE", syscall.EADDRNOTAVAIL: "EADDRNOTAVAIL",
+	syscall.EACCES: "EACCES", syscall.EOPNOTSUPP: "EOPNOTSUPP", syscall.EADDRINUSE: "EADDRINUSE", syscall.EADDRNOTAVAIL: "EADDRNOTAVAIL",
 	syscall.EAFNOSUPPORT: "EAFNOSUPPORT", syscall.EAGAIN: "EAGAIN", syscall.EBUSY: "EBUSY",
 	syscall.ECONNREFUSED: "ECONNREFUSED", syscall.ECONNRESET: "ECONNRESET", syscall.EHOSTUNREACH: "EHOSTUNREACH",
 	syscall.EINTR: "EINTR", syscall.EINVAL: "EINVAL", syscall.EIO: "EIO", syscall.EMFILE: "EMFILE",

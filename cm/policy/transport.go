@@ -36,6 +36,14 @@ func CheckPortSpace(b Binding, p PortSpace) error {
 	return CheckHas(b, datagrams, noDatagrams)
 }
 
+// boundSpace is CheckPortSpace for an id that is bound: it was said at the bind.
+func (d *Decision) boundSpace() *Error {
+	if !d.Request.PortSpace.datagrams() {
+		return nil
+	}
+	return has(d.Binding.Transport, d.Binding.Device, datagrams, noDatagrams)
+}
+
 // space is CheckPortSpace wherever the connection may be.
 func (d *Decision) space() *Error {
 	if !d.Request.PortSpace.datagrams() {

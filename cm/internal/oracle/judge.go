@@ -148,6 +148,8 @@ func (e Evidence) split() string {
 	switch {
 	case dev == "" || e.device(dev) != k.Device:
 		return "the kernel is on another device"
+	case iwarp && (e.PortSpace == policy.PortSpaceUDP || e.PortSpace == policy.PortSpaceIPoIB):
+		return "iWARP has no datagrams"
 	case iwarp:
 		return e.tcp(dev)
 	case dev == vrfName && slices.Contains(e.Habit.Netdevs, "c0"): // whose path MTU is the same
