@@ -50,7 +50,7 @@ func TestSiwUnsupported(t *testing.T) {
 	qp, err := pd.CreateQP(QPConfig{SendCQ: cq, RecvCQ: cq, MaxSend: 16, MaxRecv: 16})
 	require.NoError(t, err)
 	defer qp.Close()
-	for _, typ := range []QPType{UC, UD, RawPacket, XRCSend, XRCRecv} {
+	for _, typ := range []QPType{UC, UD, RawPacket} {
 		_, err := pd.CreateQP(QPConfig{Type: typ, SendCQ: cq, RecvCQ: cq})
 		require.ErrorIs(t, err, errors.ErrUnsupported)
 		require.ErrorContains(t, err, "iWARP has RC queue pairs only")

@@ -97,7 +97,9 @@ func Decide(h Host, r Request) Decision {
 		err = d.plain()
 	}
 	if err == nil && d.Bind {
-		d.Binding, err = v.resolve(r.Src)
+		if d.Binding, err = v.resolve(r.Src); err == nil {
+			err = d.boundSpace()
+		}
 	}
 	if err == nil {
 		err = d.route(v)

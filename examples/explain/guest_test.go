@@ -149,6 +149,9 @@ func TestPairScenarios(t *testing.T) {
 		{"18 idle v6", "::1", refused("ErrLoopbackDst", "EADDRNOTAVAIL")},
 		{"30 families", "-bind 10.1.0.1 fd01::2", refused("ErrFamilyMismatch", "EAFNOSUPPORT")},
 	} {
+		if guest.IWARP() && strings.Contains(c.args, "-ps udp") {
+			continue // which has no datagrams
+		}
 		t.Run(c.name, func(t *testing.T) { c.want.check(t, c.args) })
 		t.Run(c.name+", resolved", func(t *testing.T) { c.want.check(t, "-resolve "+c.args) })
 	}
