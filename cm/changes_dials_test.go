@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
-	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -39,9 +37,7 @@ func TestPairChangesBesideDials(t *testing.T) {
 			awaitGID(t, s.rdma, netip.MustParseAddr(s.local))
 		}
 	}
-	left := func() int {
-		return strings.Count(run(t, "rdma resource show qp")+run(t, "rdma resource show cm_id"), fmt.Sprintf("pid %d ", os.Getpid()))
-	}
+	left := func() int { return owned(t, "qp") + owned(t, "cm_id") }
 	before := left()
 
 	ctx := within(t, 5*time.Minute)

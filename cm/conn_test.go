@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -32,29 +31,35 @@ func listen(t *testing.T, local string, cfg ListenConfig) *Listener {
 // pairUp gives the two ends of a connection over one device.
 func pairUp(t *testing.T, local string, d Dialer, acc AcceptConfig) (client, server *Conn) {
 	t.Helper()
-	l := listen(t, local, ListenConfig{})
-	type result struct {
+	client, server = meet(t, listen(t, local, ListenConfig{}), d, acc)
+	t.Cleanup(func() { require.NoError(t, client.Close()) })
+	t.Cleanup(func() { require.NoError(t, server.Close()) })
+	return client, server
+}
+
+// meet gives the two ends of a connection to l; the test closes them.
+func meet(t *testing.T, l *Listener, d Dialer, acc AcceptConfig) (client, server *Conn) {
+	t.Helper()
+	type end struct {
 		c   *Conn
 		err error
 	}
-	done := make(chan result, 1)
+	accepted := make(chan end, 1)
 	ctx := within(t, time.Minute)
 	go func() {
 		r, err := l.Accept(ctx)
 		if err != nil {
-			done <- result{nil, err}
+			accepted <- end{nil, err}
 			return
 		}
 		c, err := r.Accept(ctx, acc)
-		done <- result{c, err}
+		accepted <- end{c, err}
 	}()
 	client, err := d.DialAddr(ctx, l.Addr())
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, client.Close()) })
-	r := <-done
-	require.NoError(t, r.err)
-	t.Cleanup(func() { require.NoError(t, r.c.Close()) })
-	return client, r.c
+	passive := <-accepted
+	require.NoError(t, passive.err)
+	return client, passive.c
 }
 
 func TestPairConnect(t *testing.T) {
@@ -608,10 +613,7 @@ func TestPairTenThousandWaiters(t *testing.T) {
 // What is made is unmade: no kernel object of ours is left.
 func TestPairNothingLeft(t *testing.T) {
 	needTopo(t, "pair")
-	count := func() string {
-		return fmt.Sprint(strings.Count(run(t, "rdma resource show qp"), fmt.Sprintf("pid %d ", os.Getpid())),
-			strings.Count(run(t, "rdma resource show mr"), fmt.Sprintf("pid %d ", os.Getpid())))
-	}
+	count := func() [2]int { return [2]int{owned(t, "qp"), owned(t, "mr")} }
 	before := count()
 	for range 20 {
 		client, server := pairUp(t, "10.1.0.1:0", Dialer{LocalAddr: ap("10.1.0.1:0")}, AcceptConfig{})

@@ -120,7 +120,7 @@ func TestPairHostileAccess(t *testing.T) {
 		for write, forbidden := range map[bool]bool{false: c.read, true: c.write} {
 			if forbidden && (!iwarp() || !slices.Contains(siwAllows[write], name)) {
 				t.Run(fmt.Sprintf("%s, write %v", name, write), func(t *testing.T) {
-					client, server := meet(t, l, Dialer{}, AcceptConfig{})
+					client, server := meet(t, l, Dialer{LocalAddr: ap(home)}, AcceptConfig{})
 					lent := &loan{client: client, server: server, mem: bytes.Repeat([]byte{0xca}, 3*page)}
 					own, err := client.PD().AllocMR(page, ibv.LocalWrite)
 					require.NoError(t, err)

@@ -7,14 +7,11 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"runtime"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -51,7 +48,7 @@ func besieged(t *testing.T, cfg ListenConfig) *Listener {
 func honest(t *testing.T, l *Listener) {
 	t.Helper()
 	ctx := within(t, time.Minute)
-	client, server := meet(t, l, Dialer{}, AcceptConfig{})
+	client, server := meet(t, l, Dialer{LocalAddr: ap(home)}, AcceptConfig{})
 	buf := make([]byte, 10)
 	for _, c := range [][2]*Conn{{client, server}, {server, client}} {
 		require.NoError(t, c[0].Send(ctx, []byte("railbind")))
@@ -63,33 +60,13 @@ func honest(t *testing.T, l *Listener) {
 	require.NoError(t, server.Close())
 }
 
-// meet gives the two ends of a connection to l; the test closes them.
-func meet(t *testing.T, l *Listener, d Dialer, acc AcceptConfig) (client, server *Conn) {
-	t.Helper()
-	ctx := within(t, time.Minute)
-	d.LocalAddr = ap(home)
-	dialed := make(chan error, 1)
-	go func() {
-		var err error
-		client, err = d.DialAddr(ctx, l.Addr())
-		dialed <- err
-	}()
-	r, err := l.Accept(ctx)
-	require.NoError(t, err)
-	server, err = r.Accept(ctx, acc)
-	require.NoError(t, err)
-	require.NoError(t, <-dialed)
-	return client, server
-}
-
 // holdings counts what this process holds: objects of the kernel, file
 // descriptors, goroutines.
 func holdings(t *testing.T) map[string]int {
+	t.Helper()
 	h := map[string]int{"goroutines": runtime.NumGoroutine()}
 	for _, kind := range []string{"cm_id", "qp", "cq", "pd", "mr"} {
-		out, err := exec.Command("rdma", "resource", "show", kind).Output()
-		require.NoError(t, err)
-		h[kind] = strings.Count(string(out), fmt.Sprintf("pid %d ", os.Getpid()))
+		h[kind] = owned(t, kind)
 	}
 	fds, err := os.ReadDir("/proc/self/fd")
 	require.NoError(t, err)
@@ -238,7 +215,7 @@ func TestPairHostilePeers(t *testing.T) {
 			require.NoError(t, <-muted)
 		}},
 		{"says nothing", func(t *testing.T) {
-			client, server := meet(t, l, Dialer{}, AcceptConfig{})
+			client, server := meet(t, l, Dialer{LocalAddr: ap(home)}, AcceptConfig{})
 			_, err := server.Recv(soon(t), nil)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			require.NoError(t, server.Close())
@@ -246,7 +223,7 @@ func TestPairHostilePeers(t *testing.T) {
 		}},
 		{"takes nothing", func(t *testing.T) {
 			var own Resources
-			client, server := meet(t, l, Dialer{Resources: func(c *ibv.Context) (_ Resources, err error) {
+			client, server := meet(t, l, Dialer{LocalAddr: ap(home), Resources: func(c *ibv.Context) (_ Resources, err error) {
 				if own.PD, err = c.AllocPD(); err != nil {
 					return own, err
 				}
@@ -267,7 +244,7 @@ func TestPairHostilePeers(t *testing.T) {
 			require.NoError(t, errors.Join(client.Close(), own.QP.RecvCQ.Close(), own.PD.Close()))
 		}},
 		{"fills every receive", func(t *testing.T) {
-			client, server := meet(t, l, Dialer{}, AcceptConfig{})
+			client, server := meet(t, l, Dialer{LocalAddr: ap(home)}, AcceptConfig{})
 			var err error
 			for short := soon(t); err == nil; {
 				err = client.Send(short, make([]byte, 4096))
@@ -277,7 +254,7 @@ func TestPairHostilePeers(t *testing.T) {
 			require.NoError(t, client.Close())
 		}},
 		{"sends more than a receive takes", func(t *testing.T) {
-			client, server := meet(t, l, Dialer{Queues: QueueConfig{MaxMessage: 1 << 20}}, AcceptConfig{})
+			client, server := meet(t, l, Dialer{LocalAddr: ap(home), Queues: QueueConfig{MaxMessage: 1 << 20}}, AcceptConfig{})
 			_ = client.Send(ctx, bytes.Repeat([]byte{0xca}, 1<<20))
 			_, err := server.Recv(ctx, nil)
 			require.ErrorIs(t, err, ErrDisconnected)

@@ -2,6 +2,7 @@ package cm
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -49,6 +50,12 @@ func run(t *testing.T, command string) string {
 	out, err := exec.Command(f[0], f[1:]...).CombinedOutput()
 	require.NoError(t, err, "%s: %s", command, out)
 	return string(out)
+}
+
+// owned counts this process's objects of a kind in the kernel: "qp", "cm_id", ...
+func owned(t *testing.T, kind string) int {
+	t.Helper()
+	return strings.Count(run(t, "rdma resource show "+kind), fmt.Sprintf("pid %d ", os.Getpid()))
 }
 
 func ap(s string) netip.AddrPort {

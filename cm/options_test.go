@@ -14,26 +14,8 @@ func TestPairOptions(t *testing.T) {
 	needTopo(t, "pair")
 	want := Options{TypeOfService: 96, AckTimeout: 17}
 	l := listen(t, "[fd01::1]:0", ListenConfig{Options: want})
-	ctx := within(t, time.Minute)
-	type end struct {
-		c   *Conn
-		err error
-	}
-	accepted := make(chan end, 1)
-	go func() {
-		r, err := l.Accept(ctx)
-		if err != nil {
-			accepted <- end{nil, err}
-			return
-		}
-		c, err := r.Accept(ctx, AcceptConfig{})
-		accepted <- end{c, err}
-	}()
-	client, err := (&Dialer{LocalAddr: ap("[fd01::1]:0"), Options: want}).DialAddr(ctx, l.Addr())
-	require.NoError(t, err)
-	server := <-accepted
-	require.NoError(t, server.err)
-	for name, c := range map[string]*Conn{"client": client, "server": server.c} {
+	client, server := meet(t, l, Dialer{LocalAddr: ap("[fd01::1]:0"), Options: want}, AcceptConfig{})
+	for name, c := range map[string]*Conn{"client": client, "server": server} {
 		a, err := c.QP().Query()
 		require.NoError(t, err)
 		if !iwarp() { // whose queue pairs have neither: that is TCP's
@@ -42,7 +24,7 @@ func TestPairOptions(t *testing.T) {
 		}
 		require.NoError(t, c.Close())
 	}
-	_, err = NewID(IDConfig{Options: Options{AckTimeout: 32}})
+	_, err := NewID(IDConfig{Options: Options{AckTimeout: 32}})
 	require.ErrorIs(t, err, syscall.EINVAL)
 	require.ErrorContains(t, err, "31")
 }
