@@ -7,11 +7,15 @@ import "fmt"
 //
 // Errors: ErrTransport.
 func CheckHas(b Binding, what, instead string) error {
-	if err := has(b.Transport, b.Device, what, instead); err != nil {
-		err.Op, err.Src, err.Binding = "check the transport of", b.Addr, b
-		return err
+	return ofBinding(b, has(b.Transport, b.Device, what, instead))
+}
+
+func ofBinding(b Binding, err *Error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	err.Op, err.Src, err.Binding = "check the transport of", b.Addr, b
+	return err
 }
 
 func has(t Transport, device, what, instead string) *Error {
@@ -21,36 +25,30 @@ func has(t Transport, device, what, instead string) *Error {
 	return refuse(ErrTransport, fmt.Sprintf("%s is %v, which has no %s", device, t, what), instead)
 }
 
-const (
-	datagrams   = "datagrams, and no multicast"
-	noDatagrams = "use the port space TCP, or an address of a RoCE device"
-)
-
 // CheckPortSpace wants a binding's transport to have what a port space is for.
 //
 // Errors: ErrTransport.
 func CheckPortSpace(b Binding, p PortSpace) error {
+	return ofBinding(b, p.carried(b.Transport, b.Device))
+}
+
+// carried wants one device's transport to have what the port space is for.
+func (p PortSpace) carried(t Transport, device string) *Error {
 	if !p.datagrams() {
 		return nil
 	}
-	return CheckHas(b, datagrams, noDatagrams)
+	return has(t, device, "datagrams, and no multicast", "use the port space TCP, or an address of a RoCE device")
 }
 
 // boundSpace is CheckPortSpace for an id that is bound: it was said at the bind.
 func (d *Decision) boundSpace() *Error {
-	if !d.Request.PortSpace.datagrams() {
-		return nil
-	}
-	return has(d.Binding.Transport, d.Binding.Device, datagrams, noDatagrams)
+	return d.Request.PortSpace.carried(d.Binding.Transport, d.Binding.Device)
 }
 
 // space is CheckPortSpace wherever the connection may be.
 func (d *Decision) space() *Error {
-	if !d.Request.PortSpace.datagrams() {
-		return nil
-	}
 	for _, t := range d.Predicted {
-		if err := has(t.Transport, t.Device, datagrams, noDatagrams); err != nil {
+		if err := d.Request.PortSpace.carried(t.Transport, t.Device); err != nil {
 			return err
 		}
 	}
