@@ -146,15 +146,14 @@ func (t Ticket) Wait(ctx context.Context) (WC, error) {
 		}
 	}
 	defer t.d.mu.Unlock()
+	var wc WC
 	if s.state == slotDone {
-		defer t.d.release(s, uint32(t.id))
-		return s.wc, nil
-	}
-	s.state = slotDropped
-	if err == nil {
+		wc, err = s.wc, nil
+	} else if err == nil {
 		err = t.d.err
 	}
-	return WC{}, err
+	t.end(s)
+	return wc, err
 }
 
 // Drop ends a ticket whose request was not posted, and frees its slot.
@@ -172,12 +171,17 @@ func (t Ticket) Leave() {
 	if err != nil {
 		return
 	}
+	t.end(s)
+	t.d.mu.Unlock()
+}
+
+// end frees the slot, or leaves that to the completion. The lock is held.
+func (t Ticket) end(s *demuxSlot) {
 	if s.state == slotDone {
 		t.d.release(s, uint32(t.id))
 	} else {
 		s.state = slotDropped
 	}
-	t.d.mu.Unlock()
 }
 
 // enter finds the slot of a ticket that has not ended, and leaves the lock held.
