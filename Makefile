@@ -101,7 +101,7 @@ lint: packages ## check the style of Go and shell
 	@ci/packages lint
 	go run $(LINT) run ./...
 	cd examples && go run $(LINT) run ./...
-	shellcheck ci/guest ci/matrix ci/packages ci/guest-test ci/demo ci/image-test ci/containers ci/dlopen ci/topo/* .ci/run
+	shellcheck ci/guest ci/matrix ci/packages ci/guest-test ci/demo ci/image-test ci/containers ci/expect.sh ci/dlopen ci/topo/* .ci/run
 
 bench: build ## take the figures of examples/perf/BENCHMARKS.md anew: SHORT=1, ONLY=SECTION,SECTION
 	cd examples && go build -o ../$(BIN)/versus ./perf/versus && go build -o ../$(BIN)/figures ./perf/figures
