@@ -3,7 +3,7 @@
 BIN     := bin
 TESTS   := $(BIN)/test
 # The examples that are installed programs: bin/rb-NAME.
-PROGRAMS := rping explain doctor perf ucmatose udaddy mckey cmtime pingpong many
+PROGRAMS := rping explain doctor perf ucmatose udaddy mckey cmtime pingpong perftest many
 # The packages whose tests run again in the guest, where RDMA is.
 GUEST   := ibv cm cm/internal/route
 LINT    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -63,48 +61,9 @@ type line struct {
 	o *options
 }
 
-// meet waits for the client, or goes to the server.
-func meet(ctx context.Context, o *options, stderr io.Writer) (*line, error) {
-	port := strconv.Itoa(int(o.port))
-	if o.host != "" {
-		d := net.Dialer{Timeout: o.timeout}
-		c, err := d.DialContext(ctx, "tcp", net.JoinHostPort(o.host, port))
-		return newLine(ctx, c, o, err)
-	}
-	at := ""
-	if o.addr.IsValid() {
-		at = o.addr.String()
-	}
-	var config net.ListenConfig
-	l, err := config.Listen(ctx, "tcp", net.JoinHostPort(at, port))
-	if err != nil {
-		return nil, err
-	}
-	defer l.Close()
-	fmt.Fprintf(stderr, "%s: listening on %v (TCP)\n", name, l.Addr())
-	defer context.AfterFunc(ctx, func() { l.Close() })()
-	c, err := l.Accept()
-	return newLine(ctx, c, o, err)
-}
-
 // newLine bounds what is said on the connection.
-func newLine(ctx context.Context, c net.Conn, o *options, err error) (*line, error) {
-	if err == nil {
-		err = c.SetDeadline(time.Now().Add(o.timeout))
-	}
-	if err != nil {
-		return nil, orEnded(ctx, err)
-	}
-	context.AfterFunc(ctx, func() { c.Close() })
-	return &line{c, o}, nil
-}
-
-// orEnded is the end of the context, where that was the reason.
-func orEnded(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return err
+func newLine(c net.Conn, o *options) (*line, error) {
+	return &line{c, o}, c.SetDeadline(time.Now().Add(o.Timeout))
 }
 
 func (l *line) local() netip.Addr { return l.LocalAddr().(*net.TCPAddr).AddrPort().Addr().Unmap() }
@@ -114,10 +73,7 @@ func (l *line) local() netip.Addr { return l.LocalAddr().(*net.TCPAddr).AddrPort
 func (l *line) exchange(ours []dest, connect func(theirs []dest) error) error {
 	for _, step := range l.steps(ours, connect) {
 		if err := step(); err != nil {
-			if errors.Is(err, os.ErrDeadlineExceeded) {
-				err = fmt.Errorf("no answer within %v (-timeout): %w", l.o.timeout, err)
-			}
-			return fmt.Errorf("telling %v of the queue pairs: %w", l.RemoteAddr(), err)
+			return fmt.Errorf("telling %v of the queue pairs: %w", l.RemoteAddr(), l.o.Late(err))
 		}
 	}
 	return nil
@@ -132,7 +88,7 @@ func (l *line) steps(ours []dest, connect func(theirs []dest) error) []func() er
 		return connect(theirs)
 	}
 	write := func() error { return l.write(ours) }
-	if l.o.host == "" {
+	if l.o.Host == "" {
 		return []func() error{read, write, l.readDone}
 	}
 	return []func() error{write, read, func() error { _, err := io.WriteString(l, done); return err }}

@@ -6,10 +6,8 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"net/netip"
 	"time"
 
 	"github.com/railbind/railbind/examples/internal/peer"
@@ -69,28 +67,18 @@ var kinds = map[string]kind{
 }
 
 type options struct {
+	peer.ByHand
 	kind
-	host     string // the server's; empty: this is it
-	addr     netip.Addr
-	device   string
-	gidIndex int // -1: that of the address
-	ibPort   uint8
-	port     uint16
-	rounds   int
-	mtu      ibv.MTU
-	qps      int
-	sl       uint8
-	events   bool
-	timeout  time.Duration
-	json     bool
+	rounds int
+	qps    int
+	sl     uint8
+	events bool
 }
 
 const (
 	maxSize = 1 << 24
 	name    = "rb-pingpong"
 )
-
-var mtus = map[uint]ibv.MTU{256: ibv.MTU256, 512: ibv.MTU512, 1024: ibv.MTU1024, 2048: ibv.MTU2048, 4096: ibv.MTU4096}
 
 func main() { program.Main(run) }
 
@@ -99,12 +87,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return program.Explain(err, name, usage, stdout, stderr)
 	}
-	r := &result{Outcome: peer.Outcome{Role: "client"}, Size: o.size}
-	if o.host == "" {
-		r.Role = "server"
-	}
+	r := &result{Outcome: peer.Outcome{Role: o.Role()}, Size: o.size}
 	r.Fail(play(ctx, o, r, stderr))
-	peer.Print(name, o.json, r, stdout, stderr)
+	peer.Print(name, o.JSON, r, stdout, stderr)
 	return peer.StatusOf(ctx, r.Err())
 }
 
@@ -116,57 +101,31 @@ func parse(args []string) (*options, error) {
 			args = args[1:]
 		}
 	}
-	var addr string
-	var ibPort, port, mtu, sl uint
-	fs := flag.NewFlagSet(name, flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
-	fs.StringVar(&addr, "b", "", "")
-	fs.StringVar(&o.device, "d", "", "")
-	fs.IntVar(&o.gidIndex, "g", -1, "")
-	fs.UintVar(&ibPort, "i", 1, "")
-	fs.UintVar(&port, "p", 18515, "")
+	var sl uint
+	fs := o.Flags(name, "g", 1024, 15*time.Second)
 	fs.IntVar(&o.size, "s", o.size, "")
 	fs.IntVar(&o.rounds, "n", 1000, "")
-	fs.UintVar(&mtu, "m", 1024, "")
 	fs.IntVar(&o.qps, "q", 16, "")
 	fs.UintVar(&sl, "l", 0, "")
 	fs.BoolVar(&o.events, "e", false, "")
-	fs.DurationVar(&o.timeout, "timeout", 15*time.Second, "")
-	fs.BoolVar(&o.json, "json", false, "")
-	if err := fs.Parse(program.Split(fs, args)); err != nil {
+	if err := o.Parse(args); err != nil {
 		return nil, err
 	}
-	o.host, o.ibPort, o.port, o.sl, o.mtu = fs.Arg(0), uint8(ibPort), uint16(port), uint8(sl), mtus[mtu]
+	o.sl = uint8(sl)
 	switch {
 	case o.typ == 0:
 		return nil, errors.New("what with? rc, uc, ud or srq comes first")
-	case fs.NArg() > 1:
-		return nil, fmt.Errorf("unexpected %q", fs.Arg(1))
-	case ibPort < 1 || ibPort > 255:
-		return nil, fmt.Errorf("-i %d: want 1 to 255", ibPort)
-	case port < 1 || port > 65535:
-		return nil, fmt.Errorf("-p %d: want 1 to 65535", port)
 	case o.size < 1 || o.size > maxSize:
 		return nil, fmt.Errorf("-s %d: want 1 to %d", o.size, maxSize)
 	case o.rounds < 1:
 		return nil, fmt.Errorf("-n %d: want 1 or more", o.rounds)
-	case o.mtu == 0:
-		return nil, fmt.Errorf("-m %d: want 256, 512, 1024, 2048 or 4096", mtu)
 	case o.qps < 1 || o.qps >= srqTold:
 		return nil, fmt.Errorf("-q %d: want 1 to %d", o.qps, srqTold-1)
 	case sl > 15:
 		return nil, fmt.Errorf("-l %d: want 0 to 15", sl)
-	case o.timeout <= 0:
-		return nil, fmt.Errorf("-timeout %v: want more than 0", o.timeout)
 	}
 	if !o.shared {
 		o.qps = 1
-	}
-	var err error
-	if addr != "" {
-		if o.addr, err = netip.ParseAddr(addr); err != nil {
-			return nil, fmt.Errorf("-b %q is not an address", addr)
-		}
 	}
 	return o, nil
 }

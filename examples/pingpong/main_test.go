@@ -66,7 +66,7 @@ func TestExchange(t *testing.T) {
 			o, err := parse([]string{"rc", "-timeout", "100ms", "host"})
 			require.NoError(t, err)
 			if c.says == "" {
-				o.timeout = guest.Patience
+				o.Timeout = guest.Patience
 			}
 			told := make(chan string, 2)
 			go func() {
@@ -85,7 +85,7 @@ func TestExchange(t *testing.T) {
 				}
 				told <- string(b[:n])
 			}()
-			l, err := newLine(t.Context(), here, o, nil)
+			l, err := newLine(here, o)
 			require.NoError(t, err)
 			var theirs []dest
 			err = l.exchange([]dest{d}, func(all []dest) error { theirs = all; return nil })
@@ -212,7 +212,7 @@ func TestPairKilledPeer(t *testing.T) {
 	require.NoError(t, end.join(t.Context(), &result{}, io.Discard))
 	srv.Signal(syscall.SIGKILL)
 	srv.Status()
-	end.timeout = 100 * time.Millisecond
+	end.Timeout = 100 * time.Millisecond
 	require.ErrorContains(t, newGame(end).play(t.Context()), " of 1000000000 rounds: ")
 	require.NoError(t, end.close())
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"time"
 
 	"github.com/railbind/railbind/examples/internal/peer"
@@ -55,21 +54,22 @@ func play(ctx context.Context, o *options, r *result, stderr io.Writer) (err err
 
 // join finds the peer, and connects to it.
 func (t *table) join(ctx context.Context, r *result, stderr io.Writer) error {
-	if err := anyDevice(); err != nil {
+	if err := peer.AnyDevice(); err != nil {
 		return err
 	}
-	l, err := meet(ctx, t.options, stderr)
+	c, err := t.Meet(ctx, stderr)
 	if err != nil {
 		return err
 	}
-	defer l.Close()
+	defer c.Close()
+	l, err := newLine(c, t.options)
+	if err != nil {
+		return peer.OrEnded(ctx, err)
+	}
 	if err := t.open(l.local()); err != nil {
 		return err
 	}
-	r.Device, r.Port, r.Local = t.ctx.Name(), t.ibPort, t.gid.GID.Addr().String()
-	if i, err := net.InterfaceByIndex(t.gid.Netdev); err == nil {
-		r.Netdev = i.Name
-	}
+	r.At(t.Place, t.IBPort)
 	if err := t.lay(); err != nil {
 		return err
 	}
@@ -78,20 +78,11 @@ func (t *table) join(ctx context.Context, r *result, stderr io.Writer) error {
 		return t.connect(theirs)
 	})
 	if err != nil {
-		return orEnded(ctx, err)
+		return peer.OrEnded(ctx, err)
 	}
 	r.Connected = true
 	fmt.Fprintf(stderr, "%s: playing: %s -> %s on %s/%d (%s)\n", name, r.Local, r.Remote, r.Device, r.Port, r.Netdev)
 	return nil
-}
-
-// anyDevice fails where there is no RDMA, before a server waits for nothing.
-func anyDevice() error {
-	all, err := ibv.Devices()
-	if err == nil && len(all) == 0 {
-		err = fmt.Errorf("%w: there is no RDMA device (rdma link)", ibv.ErrNoRDMA)
-	}
-	return err
 }
 
 func newGame(t *table) *game {
@@ -106,7 +97,7 @@ func newGame(t *table) *game {
 }
 
 func (g *game) play(ctx context.Context) error {
-	if g.host != "" {
+	if g.Host != "" {
 		g.Strict = true // it comes back as it went
 		g.fill(peer.Pattern(g.size))
 		for q := range g.qps {
@@ -118,7 +109,7 @@ func (g *game) play(ctx context.Context) error {
 	}
 	wcs := make([]ibv.WC, 2*len(g.qps))
 	for g.Count < g.rounds || g.Sent < g.rounds {
-		err := peer.WithLimit(ctx, g.timeout, func(ctx context.Context) error {
+		err := peer.WithLimit(ctx, g.Timeout, func(ctx context.Context) error {
 			n, err := g.cq.Wait(ctx, wcs)
 			for i := 0; i < n && err == nil; i++ {
 				err = g.take(&wcs[i])
@@ -148,7 +139,7 @@ func (g *game) take(wc *ibv.WC) error {
 	if err := g.Take(b); err != nil {
 		return err
 	}
-	if g.Count == 1 && g.host == "" {
+	if g.Count == 1 && g.Host == "" {
 		g.fill(b)
 	}
 	g.here[q] = true

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/railbind/railbind/examples/internal/peer"
 	"github.com/railbind/railbind/ibv"
 )
 
@@ -14,9 +15,7 @@ import (
 // for each receive.
 type table struct {
 	*options
-	ctx  *ibv.Context
-	lid  uint16
-	gid  ibv.GIDEntry // zero on InfiniBand, unless one is asked for
+	peer.Place
 	pd   *ibv.PD
 	ch   *ibv.CompChannel
 	cq   *ibv.CQ
@@ -30,36 +29,11 @@ type table struct {
 
 // open finds the device; local is the address to go by where none is named.
 func (t *table) open(local netip.Addr) (err error) {
-	which := ibv.Selector{Name: t.device, Addr: t.addr}
-	if which == (ibv.Selector{}) {
-		which.Addr = local
-	}
-	if t.ctx, err = which.Open(); err != nil {
-		return fmt.Errorf("%w (-b or -d says which device is meant)", err)
-	}
-	if t.ctx.Transport() == ibv.TransportIWARP {
-		return fmt.Errorf("%s: %w: iWARP connects by the connection manager only (rb-ucmatose)", t.ctx.Name(), errors.ErrUnsupported)
-	}
-	port, err := t.ctx.QueryPort(t.ibPort)
-	if err != nil {
+	if t.Place, err = t.Open(local); err != nil {
 		return err
 	}
-	t.lid = port.LID
-	t.mtu = min(t.mtu, port.ActiveMTU)
-	if most := port.ActiveMTU.Bytes(); t.typ == ibv.UD && t.size > most {
-		return fmt.Errorf("-s %d: a datagram of %s has at most %d bytes, its MTU: %w", t.size, t.ctx.Name(), most, ibv.ErrTooLong)
-	}
-	switch {
-	case t.gidIndex >= 0:
-		t.gid, err = t.ctx.QueryGID(t.ibPort, t.gidIndex)
-	case port.LinkLayer != ibv.LinkInfiniBand:
-		if t.addr.IsValid() {
-			local = t.addr
-		}
-		t.gid, err = t.ctx.LookupGID(ibv.GIDQuery{Addr: local, Port: t.ibPort})
-	}
-	if err != nil {
-		return fmt.Errorf("%w (-b names the address to use on %s, -g a row of its GID table)", err, t.ctx.Name())
+	if most := t.PortMTU.Bytes(); t.typ == ibv.UD && t.size > most {
+		return fmt.Errorf("-s %d: a datagram of %s has at most %d bytes, its MTU: %w", t.size, t.Ctx.Name(), most, ibv.ErrTooLong)
 	}
 	return nil
 }
@@ -67,17 +41,17 @@ func (t *table) open(local netip.Addr) (err error) {
 // lay makes the queue pairs and posts their receives.
 func (t *table) lay() (err error) {
 	receives := 2 * t.options.qps
-	if t.pd, err = t.ctx.AllocPD(); err != nil {
+	if t.pd, err = t.Ctx.AllocPD(); err != nil {
 		return err
 	}
-	if t.ch, err = t.ctx.NewCompChannel(); err != nil {
+	if t.ch, err = t.Ctx.NewCompChannel(); err != nil {
 		return err
 	}
 	spin := time.Millisecond
 	if t.events {
 		spin = 0
 	}
-	if t.cq, err = t.ctx.CreateCQ(ibv.CQConfig{Size: 2*receives + t.options.qps, Channel: t.ch, Spin: spin}); err != nil {
+	if t.cq, err = t.Ctx.CreateCQ(ibv.CQConfig{Size: 2*receives + t.options.qps, Channel: t.ch, Spin: spin}); err != nil {
 		return err
 	}
 	if t.mr, err = t.pd.AllocMR(t.options.qps*t.size+receives*t.slot(), ibv.LocalWrite); err != nil {
@@ -95,7 +69,7 @@ func (t *table) lay() (err error) {
 		}
 		t.qps = append(t.qps, qp)
 		t.psns = append(t.psns, rand.Uint32()&0xffffff)
-		if err := qp.ToInit(ibv.ConnectConfig{Port: t.ibPort, QKey: qkey}); err != nil {
+		if err := qp.ToInit(ibv.ConnectConfig{Port: t.IBPort, QKey: qkey}); err != nil {
 			return err
 		}
 	}
@@ -114,7 +88,7 @@ const qkey = 0x11111111
 func (t *table) dests() []dest {
 	var all []dest
 	for i, qp := range t.qps {
-		all = append(all, dest{t.lid, qp.Num(), t.psns[i], t.gid.GID})
+		all = append(all, dest{t.LID, qp.Num(), t.psns[i], t.GID.GID})
 	}
 	return all
 }
@@ -124,8 +98,8 @@ func (t *table) connect(theirs []dest) error {
 	for i, qp := range t.qps {
 		d := theirs[i]
 		err := qp.Connect(ibv.ConnectConfig{
-			Port: t.ibPort, DestQPNum: d.qpn, DestPSN: d.psn, DestGID: d.gid, DestLID: d.lid,
-			GIDIndex: t.gid.Index, PSN: t.psns[i], MTU: t.mtu, SL: t.sl,
+			Port: t.IBPort, DestQPNum: d.qpn, DestPSN: d.psn, DestGID: d.gid, DestLID: d.lid,
+			GIDIndex: t.GID.Index, PSN: t.psns[i], MTU: t.MTU, SL: t.sl,
 		})
 		if err != nil {
 			return fmt.Errorf("to queue pair %#x at %v: %w", d.qpn, d.gid.Addr(), err)
@@ -135,7 +109,7 @@ func (t *table) connect(theirs []dest) error {
 		return nil
 	}
 	d := theirs[0]
-	way := ibv.AHAttr{DGID: d.gid, DLID: d.lid, SGIDIndex: t.gid.Index, Port: t.ibPort, Global: !d.gid.IsZero(), HopLimit: 64, SL: t.sl}
+	way := ibv.AHAttr{DGID: d.gid, DLID: d.lid, SGIDIndex: t.GID.Index, Port: t.IBPort, Global: !d.gid.IsZero(), HopLimit: 64, SL: t.sl}
 	ah, err := t.pd.CreateAH(way)
 	t.ah, t.to = ah, ibv.Dest{AH: ah, QPNum: d.qpn, QKey: qkey}
 	return err
@@ -173,5 +147,5 @@ func (t *table) close() error {
 	for _, qp := range t.qps {
 		errs = append(errs, qp.Close())
 	}
-	return errors.Join(append(errs, t.ah.Close(), t.srq.Close(), t.mr.Close(), t.cq.Close(), t.ch.Close(), t.pd.Close(), t.ctx.Close())...)
+	return errors.Join(append(errs, t.ah.Close(), t.srq.Close(), t.mr.Close(), t.cq.Close(), t.ch.Close(), t.pd.Close(), t.Ctx.Close())...)
 }
