@@ -24,7 +24,8 @@ type mover struct {
 	recvs   *ibv.RecvBatch // by slot; guarded by mu
 	arrived chan arrival
 	turn    chan struct{} // taken by the Recv that reads head
-	head    *arrival      // a message that did not fit
+	head    arrival       // where held is set, a message that did not fit
+	held    bool
 
 	// buffers is read-held while the buffers are touched: close unmaps them.
 	buffers sync.RWMutex
@@ -427,14 +428,14 @@ func (m *mover) recv(ctx context.Context, p []byte) (int, error) {
 		return 0, m.stopped()
 	}
 	defer func() { <-m.turn }()
-	if m.head == nil {
+	if !m.held {
 		a, err := m.next(ctx)
 		if err != nil {
 			return 0, err
 		}
-		m.head = &a
+		m.head, m.held = a, true
 	}
-	a := *m.head
+	a := m.head
 	m.buffers.RLock()
 	defer m.buffers.RUnlock()
 	if m.closed {
@@ -444,7 +445,7 @@ func (m *mover) recv(ctx context.Context, p []byte) (int, error) {
 		return a.n, io.ErrShortBuffer
 	}
 	copy(p, m.buffer(m.q.SendDepth + a.slot)[:a.n])
-	m.head = nil
+	m.held = false
 	// A failure to post shows as the end of the connection, not of this message.
 	if m.postRecv(a.slot) != nil {
 		m.end()
