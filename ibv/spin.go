@@ -34,7 +34,22 @@ func maySpin() bool {
 	return false
 }
 
-func spun() { spinners.Add(-1) }
+// spun gives the place back. A goroutine that does nothing but spin in C looks to
+// the runtime as one that never leaves a system call: after 10 ms it takes the
+// processor from it, every 20 microseconds, and has a thread busy with that. It
+// counts by the scheduler's turns; so now and then there is one.
+func spun() {
+	spinners.Add(-1)
+	if turns.Add(1)%turnEvery == 0 {
+		runtime.Gosched()
+	}
+}
+
+// turnEvery is odd: of two goroutines that spin in turn it is each one's.
+const turnEvery = 31
+
+// turns counts what was spun.
+var turns atomic.Uint32
 
 // patience is how long it pays to spin, learnt from how long the last wait took:
 // twice as long where that was within the limit, and half as long as last time

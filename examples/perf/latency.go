@@ -85,7 +85,7 @@ func (r *rally) await(i int) error {
 	if r.op == opWrite {
 		return r.look(i)
 	}
-	for r.seen <= i || r.opens && r.sent <= i {
+	for r.seen <= i || r.opens && r.sent <= i || r.owed >= r.chunk() {
 		if err := r.more(); err != nil {
 			return err
 		}
