@@ -3,6 +3,7 @@
 package cgo
 
 // #include <infiniband/verbs.h>
+// #include "rb_newer.h"
 import "C"
 
 import "unsafe"
@@ -36,3 +37,8 @@ func (h PD) Pointer() unsafe.Pointer { return unsafe.Pointer(h.p) }
 
 // Pointer is the struct ibv_td.
 func (t TD) Pointer() unsafe.Pointer { return unsafe.Pointer(t.p) }
+
+// SymbolsFrom lets find, a C function void *find(const char *name), answer for the
+// functions that are looked up by name, whatever the libraries here have; nil ends
+// that.
+func SymbolsFrom(find unsafe.Pointer) { C.rb_symbols_from((*[0]byte)(find)) }

@@ -7,10 +7,8 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"maps"
 	"math/rand/v2"
 	"os"
-	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -32,13 +30,7 @@ func besieged(t *testing.T, cfg ListenConfig) *Listener {
 	before := holdings(t)
 	t.Cleanup(func() {
 		honest(t, l)
-		for ctx := within(t, time.Minute); ; { // some ends are left to the background
-			now := holdings(t)
-			if maps.EqualFunc(now, before, func(now, before int) bool { return now <= before }) {
-				break
-			}
-			require.NoError(t, ctx.Err(), "now held: %v; before: %v", now, before)
-		}
+		awaitHoldings(t, before)
 		require.NoError(t, l.Close())
 	})
 	return l
@@ -58,20 +50,6 @@ func honest(t *testing.T, l *Listener) {
 	}
 	require.NoError(t, client.Close())
 	require.NoError(t, server.Close())
-}
-
-// holdings counts what this process holds: objects of the kernel, file
-// descriptors, goroutines.
-func holdings(t *testing.T) map[string]int {
-	t.Helper()
-	h := map[string]int{"goroutines": runtime.NumGoroutine()}
-	for _, kind := range []string{"cm_id", "qp", "cq", "pd", "mr"} {
-		h[kind] = owned(t, kind)
-	}
-	fds, err := os.ReadDir("/proc/self/fd")
-	require.NoError(t, err)
-	h["file descriptors"] = len(fds)
-	return h
 }
 
 // framed is how a frame begins.

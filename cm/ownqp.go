@@ -37,6 +37,9 @@ func (id *ID) QPAttr(to ibv.QPState) (attr ibv.QPAttr, mask ibv.AttrMask, err er
 	})
 	if err != nil {
 		err = fmt.Errorf("for the state %v, while the id is in %v: %w", to, id.State(), err)
+		if errors.Is(err, syscall.EINVAL) {
+			err = fmt.Errorf("%w: %w", ErrState, err)
+		}
 	}
 	return attr, mask, id.fail(op, err)
 }

@@ -1,4 +1,5 @@
 #include "rb_fake.h"
+#include "rb_fake_wr.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -32,6 +33,7 @@ static void complete(struct rb_fake_qp *q, int recv, uint32_t status, uint32_t i
 		[IBV_WR_BIND_MW] = IBV_WC_BIND_MW,
 		[IBV_WR_SEND_WITH_INV] = IBV_WC_SEND,
 		[IBV_WR_TSO] = IBV_WC_TSO,
+		[RB_FAKE_WR_FLUSH] = RB_FAKE_WC_FLUSH,
 		[IBV_WR_ATOMIC_WRITE] = IBV_WC_ATOMIC_WRITE,
 	};
 

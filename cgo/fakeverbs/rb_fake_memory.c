@@ -90,7 +90,7 @@ static struct ibv_mr *new_mr(struct ibv_pd *pd, size_t length)
 	mr->pd = pd;
 	mr->length = length;
 	mr->lkey = mr->rkey = ++m->next_key << 8;
-	m->regions++;
+	rb_fake_count(&m->regions, 1);
 	return mr;
 }
 
@@ -112,7 +112,7 @@ static struct ibv_mr *alloc_null_mr(struct ibv_pd *pd)
 
 int rb_fake_dereg_mr(struct ibv_mr *mr)
 {
-	memory(mr->context)->regions--;
+	rb_fake_count(&memory(mr->context)->regions, -1);
 	free(mr);
 	return 0;
 }
@@ -136,13 +136,13 @@ static struct ibv_td *alloc_td(struct ibv_context *c, struct ibv_td_init_attr *a
 	if (!td)
 		return NULL;
 	td->context = c;
-	memory(c)->domains++;
+	rb_fake_count(&memory(c)->domains, 1);
 	return td;
 }
 
 static int dealloc_td(struct ibv_td *td)
 {
-	memory(td->context)->domains--;
+	rb_fake_count(&memory(td->context)->domains, -1);
 	free(td);
 	return 0;
 }
@@ -156,13 +156,13 @@ static struct ibv_pd *alloc_parent_domain(struct ibv_context *c, struct ibv_pare
 	p->pd = *a->pd;
 	p->of = a->pd;
 	p->td = a->td;
-	memory(c)->domains++;
+	rb_fake_count(&memory(c)->domains, 1);
 	return &p->pd;
 }
 
 int rb_fake_dealloc_pd(struct ibv_pd *pd)
 {
-	memory(pd->context)->domains--;
+	rb_fake_count(&memory(pd->context)->domains, -1);
 	free(pd);
 	return 0;
 }

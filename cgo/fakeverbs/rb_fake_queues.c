@@ -15,10 +15,10 @@ static struct rb_fake_queues *queues(struct ibv_context *c)
 	if (!o)                                    \
 		return NULL;                       \
 	o->context = (c);                          \
-	queues(o->context)->alive++;
+	rb_fake_count(&queues(o->context)->alive, 1);
 
 #define FREE(o, alive)                             \
-	queues((o)->context)->alive--;             \
+	rb_fake_count(&queues((o)->context)->alive, -1); \
 	free(o);                                   \
 	return 0
 
@@ -40,7 +40,7 @@ static struct ibv_srq *create_srq(struct ibv_context *c, struct ibv_srq_init_att
 
 void rb_fake_srq_free(struct ibv_srq *srq)
 {
-	queues(srq->context)->srqs--;
+	rb_fake_count(&queues(srq->context)->srqs, -1);
 	free(srq);
 }
 
