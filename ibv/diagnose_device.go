@@ -89,11 +89,15 @@ func (h *host) openNode(op, object, path, number string) (*Error, []string) {
 		return nil, nil
 	}
 	e := &Error{Op: op, Object: object, Kind: ErrDeviceNotAccessible, Err: err}
-	inContainer := "in a container: --device=" + path
+	flags := "--device=" + path
 	if path != managerDev {
-		inContainer += " --device=" + managerDev
+		flags += " --device=" + managerDev
 	}
+	inContainer := "in a container: " + flags
 	switch {
+	case errors.Is(err, os.ErrNotExist) && h.contained(): // what is made here, the cgroup would deny
+		e.Hint = "character device missing; start the container with " + flags
+		return e, nil
 	case errors.Is(err, os.ErrNotExist):
 		e.Hint = "character device missing; " + inContainer
 		var do []string

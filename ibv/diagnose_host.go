@@ -98,6 +98,14 @@ func (h *host) ownNamespace() bool {
 	return h.exists("/proc/sys/net/core") && !h.exists("/proc/sys/net/core/netdev_budget")
 }
 
+// contained tells whether this process is in a container: by the files that
+// engines leave in one, or because it sees other processes than the machine's.
+func (h *host) contained() bool {
+	const first = "pid:[4026531836]" // the kernel's number for the machine's own namespace
+	own, err := os.Readlink(h.path("/proc/self/ns/pid"))
+	return h.exists("/.dockerenv") || h.exists("/run/.containerenv") || err == nil && own != first
+}
+
 // exclusive tells whether a device is seen in its own network namespace only.
 func (h *host) exclusive() bool {
 	return h.read("/sys/module/ib_core/parameters/netns_mode") == "N"

@@ -70,6 +70,12 @@ func (h *host) remove(t *testing.T, name string) {
 	require.NoError(t, os.RemoveAll(h.path(name)))
 }
 
+// namespace says which namespace of processes this is.
+func (h *host) namespace(t *testing.T, name string) {
+	h.write(t, map[string]string{"proc/self/ns/mnt": ""})
+	require.NoError(t, os.Symlink(name, h.path("proc/self/ns/pid")))
+}
+
 // change makes an open device another one.
 func (h *host) change(by func(*opened)) {
 	open := h.open
@@ -144,6 +150,10 @@ func TestDiagnose(t *testing.T) {
 			Finding{SeverityWarning, "modules", "mlx5_ib", "mlx5_core", []string{"modprobe mlx5_ib"}, nil}, nil},
 		{"no manager's node", func(t *testing.T, h *host) { h.remove(t, "dev/infiniband/rdma_cm") },
 			Finding{SeverityError, "manager", managerDev, "--device=/dev/infiniband/rdma_cm", []string{"mkdir -p /dev/infiniband", "mknod -m 666 /dev/infiniband/rdma_cm c 10 58"}, ErrDeviceNotAccessible}, os.ErrNotExist},
+		{"no manager's node in a container", func(t *testing.T, h *host) {
+			h.remove(t, "dev/infiniband/rdma_cm")
+			h.write(t, map[string]string{"run/.containerenv": ""})
+		}, Finding{SeverityError, "manager", managerDev, "start the container with --device=/dev/infiniband/rdma_cm", nil, ErrDeviceNotAccessible}, os.ErrNotExist},
 		{"no device", func(t *testing.T, h *host) { h.remove(t, "sys/class/infiniband/mlx5_0") },
 			Finding{SeverityError, "devices", "kernel", "no RDMA device", []string{"modprobe -a rdma_rxe ib_uverbs rdma_ucm", "rdma link add rxe0 type rxe netdev eth0"}, ErrNoRDMA}, nil},
 		{"none in this namespace", func(t *testing.T, h *host) {
@@ -153,6 +163,14 @@ func TestDiagnose(t *testing.T) {
 		}, Finding{SeverityError, "devices", "kernel", "exclusive", nil, ErrNoRDMA}, nil},
 		{"no device node", func(t *testing.T, h *host) { h.remove(t, "dev/infiniband/uverbs0") },
 			Finding{SeverityError, "device", "mlx5_0", "character device missing; in a container: --device=/dev/infiniband/uverbs0", []string{"mkdir -p /dev/infiniband", "mknod -m 666 /dev/infiniband/uverbs0 c 231 192"}, ErrDeviceNotAccessible}, os.ErrNotExist},
+		{"no device node in a container", func(t *testing.T, h *host) {
+			h.remove(t, "dev/infiniband/uverbs0")
+			h.namespace(t, "pid:[4026532300]")
+		}, Finding{SeverityError, "device", "mlx5_0", "start the container with --device=/dev/infiniband/uverbs0 --device=/dev/infiniband/rdma_cm", nil, ErrDeviceNotAccessible}, os.ErrNotExist},
+		{"no device node on the machine itself", func(t *testing.T, h *host) {
+			h.remove(t, "dev/infiniband/uverbs0")
+			h.namespace(t, "pid:[4026531836]")
+		}, Finding{SeverityError, "device", "mlx5_0", "character device missing", []string{"mkdir -p /dev/infiniband", "mknod -m 666 /dev/infiniband/uverbs0 c 231 192"}, ErrDeviceNotAccessible}, os.ErrNotExist},
 		{"one device of two", func(t *testing.T, h *host) {
 			h.twoRails(t, "10.0.0.1/24", "10.0.1.1/24")
 			h.remove(t, "dev/infiniband/uverbs1")

@@ -180,6 +180,7 @@ func switchRoot(s setup) error {
 	if err := syscall.Chroot("."); err != nil {
 		return fmt.Errorf("chroot: %w", err)
 	}
+	_ = os.Remove("/.dockerenv") // the guest is no container, though this machine may be one
 
 	for _, m := range []struct{ dir, fs, data string }{
 		{"/dev/pts", "devpts", "mode=620,ptmxmode=666"},
