@@ -119,6 +119,19 @@ func (r *runner) hang(err error) error {
 	return err
 }
 
+// bounded makes a fault, or mends it. That may have to wait for this process, and
+// what waits in the kernel cannot always be killed.
+func (r *runner) bounded(what string, step func(*hosts) error) error {
+	done := make(chan error, 1)
+	go func() { done <- step(r.h) }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(again):
+		return r.hang(fmt.Errorf("%s: not done after %v: HANG%s", what, again, asleep()))
+	}
+}
+
 // watch waits until done says so, and looks for what hangs meanwhile.
 func (r *runner) watch(ctx context.Context, all []*worker, limit time.Duration, what string, done func() bool) error {
 	end := time.Now().Add(limit)
@@ -208,13 +221,13 @@ func (r *runner) under(ctx context.Context, all []*worker, f fault) error {
 		return err
 	}
 	first := tally(all)
-	if err := f.strike(r.h); err != nil {
+	if err := r.bounded("the fault", f.strike); err != nil {
 		return err
 	}
 	end := time.Now().Add(r.hold)
 	err := r.watch(ctx, all, 0, "", func() bool { return time.Now().After(end) })
 	struck := tally(all)
-	if mendErr := f.mend(r.h); err == nil {
+	if mendErr := r.bounded("mending it", f.mend); err == nil {
 		err = mendErr
 	}
 	if err != nil {
