@@ -96,6 +96,7 @@ func (r *EventReader) Next() (ev Event, ok bool, err error) {
 		Conn:   fromConn(&b.conn),
 		UD:     UDParam{ahAttr(&b.ud.ah), uint32(b.ud.qp_num), uint32(b.ud.qkey)},
 		Group:  uint64(b.group),
+		Arg:    uint64(b.arg),
 		Info:   fromInfo(&b.info),
 	}
 	if n := int(b.private_len); n > 0 {

@@ -112,25 +112,35 @@ func (id ID) LeaveMulticast(group SockAddr) error {
 func GetAddrInfo(node, service string, hints AddrInfo) ([]AddrInfo, error) {
 	enter()
 	defer leave()
-	var n, s *C.char
-	if node != "" {
-		n = C.CString(node)
-		defer C.free(unsafe.Pointer(n))
-	}
-	if service != "" {
-		s = C.CString(service)
-		defer C.free(unsafe.Pointer(s))
-	}
-	h := C.struct_rb_ai{
-		flags: C.int32_t(hints.Flags), family: C.int32_t(hints.Family), qp_type: C.int32_t(hints.QPType),
-		port_space: C.int32_t(hints.PortSpace), src: toSock(ToSockAddr(hints.Src)), dst: toSock(ToSockAddr(hints.Dst)),
-	}
+	n, s := cString(node), cString(service)
+	defer C.free(unsafe.Pointer(n))
+	defer C.free(unsafe.Pointer(s))
+	h := toHints(hints)
 	var list *C.struct_rdma_addrinfo
 	if err := check("rdma_getaddrinfo", int(C.rb_cm_getaddrinfo(n, s, &h, &list))); err != nil {
 		return nil, err
 	}
+	return addrInfos(list), nil
+}
+
+// cString is NULL for the empty string, which C takes for none given.
+func cString(s string) *C.char {
+	if s == "" {
+		return nil
+	}
+	return C.CString(s)
+}
+
+func toHints(hints AddrInfo) C.struct_rb_ai {
+	return C.struct_rb_ai{
+		flags: C.int32_t(hints.Flags), family: C.int32_t(hints.Family), qp_type: C.int32_t(hints.QPType),
+		port_space: C.int32_t(hints.PortSpace), src: toSock(ToSockAddr(hints.Src)), dst: toSock(ToSockAddr(hints.Dst)),
+	}
+}
+
+// addrInfos copies the list and frees it.
+func addrInfos(list *C.struct_rdma_addrinfo) (out []AddrInfo) {
 	defer C.rdma_freeaddrinfo(list)
-	var out []AddrInfo
 	for p := list; p != nil; {
 		var ai C.struct_rb_ai
 		p = C.rb_cm_addrinfo(p, &ai)
@@ -142,7 +152,42 @@ func GetAddrInfo(node, service string, hints AddrInfo) ([]AddrInfo, error) {
 			Connect: C.GoBytes(ai.connect, C.int(ai.connect_len)),
 		})
 	}
-	return out, nil
+	return out
+}
+
+// addrInfoSince is the rdma-core that brought the three below.
+const addrInfoSince = 60
+
+// ResolveAddrInfo is GetAddrInfo whose outcome an event tells. Names are looked up
+// within the call; a service (AIService) is not.
+//
+// Implements: int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, const char *service, const struct rdma_addrinfo *hints)
+func (id ID) ResolveAddrInfo(node, service string, hints AddrInfo) error {
+	enter()
+	defer leave()
+	n, s := cString(node), cString(service)
+	defer C.free(unsafe.Pointer(n))
+	defer C.free(unsafe.Pointer(s))
+	h := toHints(hints)
+	return checkNewer("rdma_resolve_addrinfo", addrInfoSince, int(C.rb_cm_resolve_addrinfo(id.p, n, s, &h)))
+}
+
+// QueryAddrInfo takes what ResolveAddrInfo has found, once.
+//
+// Implements: int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info)
+func (id ID) QueryAddrInfo() ([]AddrInfo, error) {
+	var list *C.struct_rdma_addrinfo
+	if err := checkNewer("rdma_query_addrinfo", addrInfoSince, int(C.rb_cm_query_addrinfo(id.p, &list))); err != nil {
+		return nil, err
+	}
+	return addrInfos(list), nil
+}
+
+// WriteEvent makes an EventUser of the id on its channel.
+//
+// Implements: int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, int status, uint64_t arg)
+func (id ID) WriteEvent(status int32, arg uint64) error {
+	return checkNewer("rdma_write_cm_event", addrInfoSince, int(C.rb_cm_write_event(id.p, C.int(status), C.uint64_t(arg))))
 }
 
 func goString(s *C.char) string {

@@ -103,6 +103,7 @@ type Event struct {
 	Conn   ConnParam
 	UD     UDParam // of an id of datagrams
 	Group  uint64  // of a multicast event: what JoinMulticast was given
+	Arg    uint64  // of EventUser: what WriteEvent was given
 	// PrivateData is the field as the wire has it, padding included.
 	PrivateData []byte
 	Info        IDInfo
@@ -126,6 +127,9 @@ const (
 	EventMulticastError
 	EventAddrChange
 	EventTimewaitExit
+	EventAddrInfoResolved // these since rdma-core 60
+	EventAddrInfoError
+	EventUser
 )
 
 // Values of rdma_port_space.
@@ -148,6 +152,7 @@ const (
 	AINumericHost = 2
 	AINoRoute     = 4
 	AIFamily      = 8
+	AIService     = 16 // with ResolveAddrInfo only
 )
 
 // AddrInfo is struct rdma_addrinfo by value. Addresses of other families than

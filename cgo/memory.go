@@ -30,7 +30,12 @@ func (t TD) IsNil() bool { return t.p == nil }
 
 // keys makes the result of a registration.
 func keys(op string, r C.struct_rb_mr_r) (mr MR, lkey, rkey uint32, err error) {
-	if err := check(op, int(r.err)); err != nil {
+	return keysNewer(op, 0, r)
+}
+
+// keysNewer is keys for a function that came with rdma-core since.
+func keysNewer(op string, since int, r C.struct_rb_mr_r) (mr MR, lkey, rkey uint32, err error) {
+	if err := checkNewer(op, since, int(r.err)); err != nil {
 		return MR{}, 0, 0, err
 	}
 	return MR{r.p}, uint32(r.p.lkey), uint32(r.p.rkey), nil

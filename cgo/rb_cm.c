@@ -144,8 +144,12 @@ int rb_cm_get_event(struct rdma_event_channel *ch, struct rb_cm_event *out)
 	memset(&out->conn, 0, sizeof(out->conn));
 	memset(&out->ud, 0, sizeof(out->ud));
 	out->group = 0;
+	out->arg = 0;
 	out->private_len = 0;
-	if (ev->id->qp_type == IBV_QPT_UD)
+	// (Events of later versions have nothing there, or a number.)
+	if (ev->event > RDMA_CM_EVENT_TIMEWAIT_EXIT)
+		memcpy(&out->arg, &ev->param, sizeof(out->arg));
+	else if (ev->id->qp_type == IBV_QPT_UD)
 		copy_ud(ev, out);
 	else
 		copy_conn(ev, out);

@@ -68,6 +68,7 @@ struct rb_cm_event {
 	struct rb_cm_conn conn;
 	struct rb_cm_ud ud;
 	uint64_t group; // of a multicast event: what the join gave
+	uint64_t arg;   // of an event of the program's own
 	uint32_t private_len;
 	uint8_t private_data[256];
 	struct rb_cm_info info;

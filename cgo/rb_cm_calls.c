@@ -1,4 +1,5 @@
 #include "rb_cm_calls.h"
+#include "rb_newer.h"
 #include "rb_result.h"
 
 #include <netdb.h>
@@ -109,17 +110,18 @@ static int ai_errno(int ret)
 	return ret > 0 ? -ret : -EINVAL;
 }
 
-int rb_cm_getaddrinfo(const char *node, const char *service,
-		      const struct rb_ai *hints, struct rdma_addrinfo **out)
+// The hints as librdmacm takes them, with addresses in what the caller gives.
+static struct rdma_addrinfo to_hints(const struct rb_ai *hints,
+				     struct sockaddr_storage *src,
+				     struct sockaddr_storage *dst)
 {
-	struct sockaddr_storage src, dst;
 	struct rdma_addrinfo h = {
 		.ai_flags = hints->flags,
 		.ai_family = hints->family,
 		.ai_qp_type = hints->qp_type,
 		.ai_port_space = hints->port_space,
-		.ai_src_addr = rb_to_sys(&hints->src, &src),
-		.ai_dst_addr = rb_to_sys(&hints->dst, &dst),
+		.ai_src_addr = rb_to_sys(&hints->src, src),
+		.ai_dst_addr = rb_to_sys(&hints->dst, dst),
 	};
 
 	if (h.ai_src_addr)
@@ -130,8 +132,58 @@ int rb_cm_getaddrinfo(const char *node, const char *service,
 		h.ai_src_len = sizeof(struct sockaddr_in);
 	if (hints->dst.family == AF_INET)
 		h.ai_dst_len = sizeof(struct sockaddr_in);
+	return h;
+}
+
+int rb_cm_getaddrinfo(const char *node, const char *service,
+		      const struct rb_ai *hints, struct rdma_addrinfo **out)
+{
+	struct sockaddr_storage src, dst;
+	struct rdma_addrinfo h = to_hints(hints, &src, &dst);
+
 	errno = 0;
 	return ai_errno(rdma_getaddrinfo(node, service, &h, out));
+}
+
+// librdmacm loses the errno of a kernel that refuses, as one does that does not
+// know the request, and leaves -1 there; getaddrinfo's codes are negative, too.
+int rb_cm_resolve_addrinfo(struct rdma_cm_id *id, const char *node,
+			   const char *service, const struct rb_ai *hints)
+{
+	int (*resolve)(struct rdma_cm_id *, const char *, const char *,
+		       const struct rdma_addrinfo *) =
+		rb_symbol("rdma_resolve_addrinfo");
+	struct sockaddr_storage src, dst;
+	struct rdma_addrinfo h = to_hints(hints, &src, &dst);
+
+	if (!resolve)
+		return RB_NEWER;
+	errno = 0;
+	if (!resolve(id, node, service, &h))
+		return 0;
+	if (errno == -1)
+		return -EOPNOTSUPP;
+	return ai_errno(errno < 0 ? errno : -1);
+}
+
+int rb_cm_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **out)
+{
+	int (*query)(struct rdma_cm_id *, struct rdma_addrinfo **) =
+		rb_symbol("rdma_query_addrinfo");
+
+	errno = 0;
+	return query ? rb_ret(query(id, out)) : RB_NEWER;
+}
+
+int rb_cm_write_event(struct rdma_cm_id *id, int status, uint64_t arg)
+{
+	enum { USER = 18 };
+	int (*write_event)(struct rdma_cm_id *, int event, int, uint64_t) =
+		rb_symbol("rdma_write_cm_event");
+
+	errno = 0;
+	return write_event ? rb_ret(write_event(id, USER, status, arg)) :
+			     RB_NEWER;
 }
 
 // One entry of the list, and the one behind it.

@@ -34,6 +34,10 @@ int rb_cm_join(struct rdma_cm_id *id, struct rb_sockaddr group, uint32_t flags,
 int rb_cm_leave(struct rdma_cm_id *id, struct rb_sockaddr group);
 int rb_cm_getaddrinfo(const char *node, const char *service,
 		      const struct rb_ai *hints, struct rdma_addrinfo **out);
+int rb_cm_resolve_addrinfo(struct rdma_cm_id *id, const char *node,
+			   const char *service, const struct rb_ai *hints);
+int rb_cm_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **out);
+int rb_cm_write_event(struct rdma_cm_id *id, int status, uint64_t arg);
 struct rdma_addrinfo *rb_cm_addrinfo(const struct rdma_addrinfo *ai,
 				     struct rb_ai *out);
 

@@ -1,6 +1,7 @@
 #include "rb_wr.h"
 
 #include <errno.h>
+#include <stddef.h>
 
 /* Posts go by ibv_wr_* from now on; x is NULL but for the fake provider's. */
 int rb_qp_extend(struct rb_qp *q, struct ibv_qp_ex *x)
@@ -23,6 +24,18 @@ static void data(struct ibv_qp_ex *x, const struct ibv_send_wr *w)
 	}
 }
 
+/* FLUSH is newer than the headers of rdma-core 44: its call is the one behind the
+ * last of theirs. A provider that does not know it makes no queue pair for it. */
+enum { WR_FLUSH = 14 };
+
+typedef void flush_call(struct ibv_qp_ex *, uint32_t rkey, uint64_t addr, size_t length, uint8_t placement,
+			uint8_t selectivity);
+
+static flush_call *flush_of(struct ibv_qp_ex *x)
+{
+	return *(flush_call **)((char *)x + offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof(void *));
+}
+
 /* A chain of requests by the extended way of posting: all of it is taken, or
  * nothing. */
 int rb_wr_post(struct ibv_qp_ex *x, struct ibv_send_wr *first, struct ibv_send_wr **bad)
@@ -31,7 +44,7 @@ int rb_wr_post(struct ibv_qp_ex *x, struct ibv_send_wr *first, struct ibv_send_w
 	for (struct ibv_send_wr *w = first; w; w = w->next) {
 		x->wr_id = w->wr_id;
 		x->wr_flags = w->send_flags & ~IBV_SEND_INLINE;
-		switch (w->opcode) {
+		switch ((int)w->opcode) {
 		case IBV_WR_SEND:
 			ibv_wr_send(x);
 			break;
@@ -66,6 +79,10 @@ int rb_wr_post(struct ibv_qp_ex *x, struct ibv_send_wr *first, struct ibv_send_w
 			break;
 		case IBV_WR_LOCAL_INV:
 			ibv_wr_local_inv(x, w->invalidate_rkey);
+			continue;
+		case WR_FLUSH: /* packed by SetFlush */
+			flush_of(x)(x, w->wr.atomic.rkey, w->wr.atomic.remote_addr, w->wr.atomic.compare_add,
+				    w->wr.atomic.swap >> 8, w->wr.atomic.swap);
 			continue;
 		case IBV_WR_BIND_MW:
 			ibv_wr_bind_mw(x, w->bind_mw.mw, w->bind_mw.rkey, &w->bind_mw.bind_info);

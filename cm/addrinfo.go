@@ -2,9 +2,11 @@ package cm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"time"
 
 	"github.com/railbind/railbind/cgo"
 	"github.com/railbind/railbind/ibv"
@@ -67,18 +69,70 @@ func GetAddrInfo(ctx context.Context, node, service string, hints AddrInfoHints)
 			op.Err = fmt.Errorf("%w: no such node or service, of that family and port space", a.err)
 			return nil, op
 		}
-		out := make([]AddrInfo, len(a.list))
-		for i, c := range a.list {
-			out[i] = AddrInfo{
-				Passive: c.Flags&cgo.AIPassive != 0, PortSpace: PortSpace(c.PortSpace), QPType: ibv.QPType(c.QPType),
-				Src: c.Src, Dst: c.Dst, Name: c.DstName, Route: c.Route, Connect: c.Connect,
-			}
-			if c.SrcName != "" {
-				out[i].Name = c.SrcName
-			}
-		}
-		return out, nil
+		return addrInfos(a.list), nil
 	}
+}
+
+func addrInfos(list []cgo.AddrInfo) []AddrInfo {
+	out := make([]AddrInfo, len(list))
+	for i, c := range list {
+		out[i] = AddrInfo{
+			Passive: c.Flags&cgo.AIPassive != 0, PortSpace: PortSpace(c.PortSpace), QPType: ibv.QPType(c.QPType),
+			Src: c.Src, Dst: c.Dst, Name: c.DstName, Route: c.Route, Connect: c.Connect,
+		}
+		if c.SrcName != "" {
+			out[i].Name = c.SrcName
+		}
+	}
+	return out
+}
+
+// ResolveAddrInfo is GetAddrInfo by way of the id's events. node is an address:
+// librdmacm would ask name servers within the call, which no context ends. It
+// needs rdma-core 60 and a kernel from 6.18 on; with older ones the error matches
+// errors.ErrUnsupported. The id stays as it is, unless the answer does not come.
+//
+// Implements: int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, const char *service, const struct rdma_addrinfo *hints)
+// and int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info)
+func (id *ID) ResolveAddrInfo(ctx context.Context, node, service string, hints AddrInfoHints) ([]AddrInfo, error) {
+	hints.NumericHost = true
+	return id.askAddrInfo(ctx, "resolve address info of "+net.JoinHostPort(node, service), node, service, hints.toC(),
+		StateIdle, StateBoundWildcard, StateBoundDevice)
+}
+
+// ResolveService asks InfiniBand's subnet administration, on the bound port, who
+// offers a service, by its name or its number. Elsewhere, and with a kernel before
+// 6.18 or rdma-core before 60, the error matches errors.ErrUnsupported.
+//
+// Implements: int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, const char *service, const struct rdma_addrinfo *hints)
+// and int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info)
+func (id *ID) ResolveService(ctx context.Context, service string) ([]AddrInfo, error) {
+	return id.askAddrInfo(ctx, "resolve service "+service, "", service, cgo.AddrInfo{Flags: cgo.AIService}, StateBoundDevice)
+}
+
+func (id *ID) askAddrInfo(ctx context.Context, op, node, service string, hints cgo.AddrInfo, allowed ...State) (out []AddrInfo, err error) {
+	if err := id.begin(op, allowed...); err != nil {
+		return nil, err
+	}
+	defer id.step.Unlock()
+	ev, err := id.await(ctx, op, id.cfg.Timeouts.ResolveAddr, func(h cgo.ID, _ time.Duration) error {
+		return h.ResolveAddrInfo(node, service, hints)
+	})
+	var late *TimeoutError
+	switch {
+	case err == nil:
+		err = eventError(&ev, cgo.EventAddrInfoResolved)
+	case errors.As(err, &late) && !errors.Is(err, errNotAsked):
+		return nil, id.poison(op, err) // librdmacm takes no second question before the answer
+	}
+	if err == nil {
+		err = id.call(func(h cgo.ID) error {
+			list, err := h.QueryAddrInfo()
+			out = addrInfos(list)
+			return err
+		})
+	}
+	return out, id.fail(op, err)
 }
 
 // Linux's address families: package syscall has other numbers elsewhere.

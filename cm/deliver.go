@@ -32,6 +32,7 @@ func (id *ID) deliver(ev *cgo.Event) {
 			// error, so that every request ends.
 			id.disconnectLater()
 		}
+	case cgo.EventUser: // a notice, and no step's
 	case cgo.EventAddrChange, cgo.EventTimewaitExit:
 		// The binding is looked at again before and after each step.
 	case cgo.EventMulticastJoin, cgo.EventMulticastError:

@@ -14,23 +14,25 @@
 //
 // # What an ID may do in which state
 //
-//	Bind           Idle
-//	Listen         BoundWildcard, BoundDevice
-//	GetRequest     Listening
-//	ResolveAddr    Idle, BoundWildcard, BoundDevice
-//	ResolveRoute   AddrResolved
-//	CreateQP       BoundDevice, Requested, AddrResolved, RouteResolved
-//	Connect        RouteResolved; TCP: with a queue pair
-//	Accept         Requested; TCP: with a queue pair
-//	StartAccept    Requested; TCP: with a queue pair
-//	FinishAccept   Connecting
-//	Reject         Requested
-//	RejectECE      Requested
-//	Establish      Responded; with its queue pair in RTS
-//	Disconnect     Connected, Disconnected
-//	JoinMulticast  BoundDevice, AddrResolved; UDP, IPoIB
-//	SetLocalECE    Idle, BoundDevice, Requested, AddrResolved, RouteResolved
-//	Migrate        all but Listening, Resolving, Removed, Poisoned, Destroyed
+//	Bind             Idle
+//	Listen           BoundWildcard, BoundDevice
+//	GetRequest       Listening
+//	ResolveAddr      Idle, BoundWildcard, BoundDevice
+//	ResolveRoute     AddrResolved
+//	ResolveAddrInfo  Idle, BoundWildcard, BoundDevice
+//	ResolveService   BoundDevice
+//	CreateQP         BoundDevice, Requested, AddrResolved, RouteResolved
+//	Connect          RouteResolved; TCP: with a queue pair
+//	Accept           Requested; TCP: with a queue pair
+//	StartAccept      Requested; TCP: with a queue pair
+//	FinishAccept     Connecting
+//	Reject           Requested
+//	RejectECE        Requested
+//	Establish        Responded; with its queue pair in RTS
+//	Disconnect       Connected, Disconnected
+//	JoinMulticast    BoundDevice, AddrResolved; UDP, IPoIB
+//	SetLocalECE      Idle, BoundDevice, Requested, AddrResolved, RouteResolved
+//	Migrate          all but Listening, Resolving, Removed, Poisoned, Destroyed
 //
 // In any other state the call is ErrState and changes nothing; while a step is
 // under way ErrConcurrent, and once the id is over what has ended it: ErrDisconnected,
@@ -41,6 +43,30 @@
 // answered once, and what comes after Close is ErrClosed. A Conn sends and receives
 // until either end closes, the device goes or its queue pair fails: Recv then
 // still gives what had arrived, all others say what has ended it, as Conn.Err does.
+//
+// # What is there
+//
+// What rdma/rdma_cma.h offers, and what pyverbs (its CMID, as of rdma-core 65) and
+// rust-ibverbs (its feature rdmacm, as of its repository in 2026) make of it; what
+// is "raw" there is reached by unsafe calls on the C object:
+//
+//	                                   railbind     pyverbs      rust-ibverbs  rdma_cma.h
+//	a bound id keeps its device        or an error  no           no            no
+//	port spaces TCP and IB             yes          yes          yes           yes
+//	UDP and IPoIB, multicast           yes          yes          no groups     yes
+//	queue pairs made by the id         yes          yes          no            yes
+//	queue pairs of one's own           yes          yes          yes           yes
+//	options of an id                   yes          of one byte  raw           yes
+//	ECE                                yes          yes          raw           yes
+//	Migrate, Notify                    yes          no           raw           yes
+//	rdma_getaddrinfo                   beside Go's  yes          no            yes
+//	several ids on a channel           yes          yes          no            yes
+//	a context or deadline ends a step  yes          no           its helpers   no
+//	waiting without a thread each      yes          no           own loop      own loop
+//	private data that is too long      an error     cut          an error      EINVAL
+//	why a peer rejected                an error     no           a number      a number
+//	events are acknowledged            always       on close     on drop       by the caller
+//	a call in the wrong state          an error     errno        errno         errno
 //
 // # What the rule costs
 //

@@ -28,13 +28,17 @@ const (
 	EventMulticastError  = EventType(cgo.EventMulticastError)
 	EventAddrChange      = EventType(cgo.EventAddrChange)
 	EventTimewaitExit    = EventType(cgo.EventTimewaitExit)
+
+	EventAddrInfoResolved = EventType(cgo.EventAddrInfoResolved)
+	EventAddrInfoError    = EventType(cgo.EventAddrInfoError)
+	EventUser             = EventType(cgo.EventUser)
 )
 
 var eventNames = [...]string{
 	"ADDR_RESOLVED", "ADDR_ERROR", "ROUTE_RESOLVED", "ROUTE_ERROR", "CONNECT_REQUEST",
 	"CONNECT_RESPONSE", "CONNECT_ERROR", "UNREACHABLE", "REJECTED", "ESTABLISHED",
 	"DISCONNECTED", "DEVICE_REMOVAL", "MULTICAST_JOIN", "MULTICAST_ERROR",
-	"ADDR_CHANGE", "TIMEWAIT_EXIT",
+	"ADDR_CHANGE", "TIMEWAIT_EXIT", "ADDRINFO_RESOLVED", "ADDRINFO_ERROR", "USER",
 }
 
 // String gives the event's name in the field's spelling, without its prefix.

@@ -153,6 +153,11 @@ var steps = []struct {
 	},
 		[]State{StateIdle, StateBoundWildcard, StateBoundDevice}},
 	{"ResolveRoute", func(ctx context.Context, id *ID) error { return id.ResolveRoute(ctx) }, []State{StateAddrResolved}},
+	{"ResolveAddrInfo", func(ctx context.Context, id *ID) error {
+		_, err := id.ResolveAddrInfo(ctx, "10.1.0.1", "1", AddrInfoHints{})
+		return err
+	}, []State{StateIdle, StateBoundWildcard, StateBoundDevice}},
+	{"ResolveService", func(ctx context.Context, id *ID) error { _, err := id.ResolveService(ctx, "1"); return err }, []State{StateBoundDevice}},
 	{"CreateQP", func(_ context.Context, id *ID) error { _, err := id.CreateQP(nil, ibv.QPConfig{}); return err },
 		[]State{StateBoundDevice, StateRequested, StateAddrResolved, StateRouteResolved}},
 	{"Connect", func(ctx context.Context, id *ID) error { return id.Connect(ctx, ConnParam{}) }, nil}, // none of them has a QP

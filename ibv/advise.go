@@ -44,7 +44,7 @@ func (p *PD) Advise(a Advice, wait bool, sges ...SGE) error {
 		if err := p.reach(op, p.node.name, i, s); err != nil {
 			return err
 		}
-		if uint64(s.Length) > 1<<32-1 {
+		if uint64(s.Length) > maxLength {
 			return invalid(op, p.node.name, ErrTooLong, "%d bytes in one piece", s.Length)
 		}
 		ranges[i] = cgo.SGE{Addr: s.MR.addr + uint64(s.Offset), Length: uint32(s.Length), LKey: s.MR.lkey}

@@ -2,6 +2,7 @@ package ibv
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 	"unsafe"
 
@@ -108,6 +109,24 @@ var (
 // head is what requests of both kinds have in common.
 func (b *batch) head(i int) *cgo.RecvWR {
 	return (*cgo.RecvWR)(unsafe.Add(b.first, uintptr(i)*b.stride))
+}
+
+// maxLength is the most that a request's memory may be in all, of receives too: it
+// is told in 32 bits.
+const maxLength = math.MaxUint32
+
+// besides is how many bytes request i has without its SGE j.
+func (b *batch) besides(i, j int) (total uint64) {
+	for x := range int(b.head(i).NumSGE) {
+		if x != j {
+			total += uint64(b.sges[i*b.per+x].Length)
+		}
+	}
+	return total
+}
+
+func (b *batch) tooLong(op string, i int, total, most uint64) error {
+	return invalid(op, b.q.node.name, ErrTooLong, "request %d: %d bytes, at most %d", i, total, most)
 }
 
 // link chains request i to its successor.

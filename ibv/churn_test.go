@@ -50,7 +50,7 @@ func TestFakeChurn(t *testing.T) {
 		{Name: "MR once used", Make: func() (io.Closer, error) {
 			m, err := p.AllocNullMR()
 			if err == nil {
-				_, err = lasting.poster.use("test", &m.held, m)
+				_, err = lasting.use("test", &m.held, m)
 			}
 			return m, err
 		}},

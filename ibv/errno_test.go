@@ -72,6 +72,10 @@ var elsewhere = map[string]string{
 	"QP.PostRecv": "TestPartialPost", "SRQ.PostRecv": "TestPairSRQPartial", "QP.DataInOrder": "no error", "QP.QueryECE": "no error",
 	"QP.BindMW": "TestPairWindow1", "Context.LookupGID": "is GIDTable, or reads sysfs", "Context.QueryPKey": "reads sysfs: TestPairErrnos", "Context.PKeyIndex": "reads sysfs: TestPairLookupGID",
 	"Context.QueryGID": "reads sysfs: TestPairLookupGID", "Context.QueryGIDOnly": "reads sysfs: TestPairLookupGID", "PD.Advise": "TestPairMemoryKinds", "MR.Reregister": "TestReregister", "Context.Clock": "TestFakeClock",
+	"Context.CompCounterCaps": "no driver has it", "Context.CreateCompCounter": "no driver has it", "QP.AttachCompCounter": "TestFakeCompCounter", "CompCounter.Close": "TestNotThere",
+	"CompCounter.Read": "TestNotThere", "CompCounter.Set": "TestNotThere", "CompCounter.SetFailed": "TestNotThere", "CompCounter.Add": "TestNotThere", "CompCounter.AddFailed": "TestNotThere",
+	"Context.AllocDMAHandle": "no driver has it", "DMAHandle.Close": "no driver has it", "PD.RegisterBufferWith": "TestFakeDMAHandle", "PD.AllocBuffer": "asks no device",
+	"Buffer.ExportDMABuf": "asks no device", "Buffer.Close": "asks no device",
 	"Context.ResolveL2": "asks no device", "SRQ.Number": "TestPairSRQRefusals",
 }
 

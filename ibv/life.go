@@ -39,22 +39,29 @@ const closing = 1 << 62
 // parent, which keeps them open.
 func newNode(name string, keep any, parents ...*node) *node {
 	n := &node{
-		name:    name,
-		keep:    keep,
-		parents: parents,
-		idle:    make(chan struct{}, 1),
-		done:    make(chan struct{}),
+		name: name,
+		keep: keep,
+		idle: make(chan struct{}, 1),
+		done: make(chan struct{}),
 	}
 	for _, p := range parents {
-		p.mu.Lock()
-		if p.children == nil {
-			p.children = make(map[*node]struct{})
-		}
-		p.children[n] = struct{}{}
-		p.mu.Unlock()
+		n.join(p)
 	}
 	objects.add(n)
 	return n
+}
+
+// join makes n a child of one more parent. The caller is in a call of both.
+func (n *node) join(p *node) {
+	p.mu.Lock()
+	if p.children == nil {
+		p.children = make(map[*node]struct{})
+	}
+	p.children[n] = struct{}{}
+	p.mu.Unlock()
+	n.mu.Lock()
+	n.parents = append(n.parents, p)
+	n.mu.Unlock()
 }
 
 // watch notes, where tracing is on, that obj was dropped without Close.

@@ -19,8 +19,8 @@ import (
 // handles are the types whose objects are made and closed; their methods are
 // called on nil, zero and closed ones.
 var handles = []any{
-	(*AH)(nil), (*Buffer)(nil), (*CQ)(nil), (*CompChannel)(nil), (*CompletionRing)(nil), (*Context)(nil), (*Counters)(nil),
-	(*Demux)(nil), (*DeviceMemory)(nil), (*Flow)(nil), (*MR)(nil), (*MW)(nil), (*PD)(nil), (*QP)(nil), (*RSSTable)(nil), (*RecvBatch)(nil),
+	(*AH)(nil), (*Buffer)(nil), (*CQ)(nil), (*CompChannel)(nil), (*CompCounter)(nil), (*CompletionRing)(nil), (*Context)(nil), (*Counters)(nil),
+	(*DMAHandle)(nil), (*Demux)(nil), (*DeviceMemory)(nil), (*Flow)(nil), (*MR)(nil), (*MW)(nil), (*PD)(nil), (*QP)(nil), (*RSSTable)(nil), (*RecvBatch)(nil),
 	(*SRQ)(nil), (*SendBatch)(nil), (*ThreadDomain)(nil), (*WQ)(nil), (*XRCD)(nil),
 }
 
@@ -40,8 +40,8 @@ func TestExamples(t *testing.T) {
 
 // values are the other types with methods.
 var values = []any{
-	Access(0), Advice(0), AsyncEvent{}, AsyncEventType(0), AtomicCap(0), AttrMask(0), CounterKind(0), Finding{}, ForkStatus(0),
-	GID{}, GIDQuery{}, GIDType(0), LinkLayer(0), MTU(0), MWType(0), NodeType(0), Opcode(0), PortAttr{}, PortState(0), QPState(0),
+	Access(0), Advice(0), AsyncEvent{}, AsyncEventType(0), AtomicCap(0), AttrMask(0), CompCounterKind(0), CompOps(0), CounterKind(0), Finding{}, ForkStatus(0),
+	GID{}, GIDQuery{}, GIDType(0), LinkLayer(0), MTU(0), MWType(0), MemoryKind(0), NodeType(0), Opcode(0), PortAttr{}, PortState(0), QPState(0),
 	QPType(0), QPTypes(0), Queue(0), Rate(0), Selector{}, Severity(0), Transport(0), WCOpcode(0), WCStatus(0), WQState(0),
 	&BusyError{}, &Error{Kind: ErrBusy, Err: ErrBusy}, &MemlockError{Err: ErrMemlock}, &RemoteBuffer{}, Ticket{}, &WC{}, &WCError{}, &WCExtra{}, Device{},
 }

@@ -80,15 +80,31 @@ func (p *PD) AllocMR(size int, access Access) (*MR, error) {
 }
 
 // RegisterBuffer registers a whole Buffer, which cannot be closed before the
-// region.
+// region. One of AllocBuffer is registered by its own domain.
 //
 // Implements: struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+// and struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length, int access)
 func (p *PD) RegisterBuffer(b *Buffer, access Access) (*MR, error) {
-	if err := b.life().enter("register memory"); err != nil {
+	return p.registerBuffer(b, access, func(addr uintptr, access uint32) (cgo.MR, uint32, uint32, error) {
+		if b.h.IsNil() {
+			return p.h.RegMR(addr, len(b.mem), access)
+		}
+		return p.h.RegBufMR(b.h, addr, len(b.mem), access)
+	})
+}
+
+func (p *PD) registerBuffer(b *Buffer, access Access, register func(addr uintptr, access uint32) (cgo.MR, uint32, uint32, error), parents ...*node) (*MR, error) {
+	const op = "register memory"
+	if err := b.life().enter(op); err != nil {
 		return nil, err
 	}
 	defer b.node.leave()
-	return p.register(b.mem, access, nil, b.node)
+	if b.pd != nil && b.pd != p {
+		return nil, &Error{Op: op, Object: p.name(), Kind: ErrForeignPD, Hint: "the buffer was allocated by " + b.pd.node.name}
+	}
+	addr := uintptr(unsafe.Pointer(unsafe.SliceData(b.mem)))
+	return p.registerWith(op, region{mem: b.mem, size: len(b.mem), addr: uint64(addr), access: access},
+		func(access uint32) (cgo.MR, uint32, uint32, error) { return register(addr, access) }, append(parents, b.node)...)
 }
 
 func (p *PD) name() string {

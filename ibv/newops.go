@@ -27,6 +27,39 @@ func (b *SendBatch) AtomicWrite(i int, r Remote, value uint64) error {
 	return nil
 }
 
+// Flush makes request i a FLUSH: it completes when what was written before it to
+// length bytes of the peer's memory at r (0: to the whole region of r's key) is as
+// good as how says: seen by everybody there (FlushGlobal), durable
+// (FlushPersistent). The peer's region and queue pair must allow how (Access). It
+// counts among the READs and atomics in flight. It needs QPConfig.ExtendedPost,
+// and a device that has it (Context.Can): Soft-RoCE from kernel 6.2 on, which makes
+// durable what is persistent memory.
+func (b *SendBatch) Flush(i int, r Remote, length int, how Access) error {
+	const op = "FLUSH"
+	if err := b.local(op, i, cgo.WRFlush, 0, nil); err != nil {
+		return err
+	}
+	switch {
+	case how == 0 || how&^(FlushGlobal|FlushPersistent) != 0:
+		b.clear(i)
+		return invalid(op, b.q.node.name, ErrInvalid, "request %d: %v is neither FlushGlobal nor FlushPersistent", i, how)
+	case length < 0:
+		b.clear(i)
+		return invalid(op, b.q.node.name, ErrInvalid, "request %d: %d bytes", i, length)
+	case uint64(length) > maxLength:
+		b.clear(i)
+		return b.tooLong(op, i, uint64(length), maxLength)
+	}
+	const ofRange, ofRegion = 0, 1
+	selectivity := uint8(ofRange)
+	if length == 0 {
+		selectivity = ofRegion
+	}
+	b.wrs[i].SetFlush(r.Addr, r.RKey, uint32(length), uint8(how/FlushGlobal), selectivity)
+	runtime.KeepAlive(b.mem)
+	return nil
+}
+
 // SendTSO makes request i a SEND that the device cuts into TCP segments of mss
 // bytes of data each, and puts header, Ethernet's to TCP's, before every one of
 // them, with lengths, numbers and checksums set right. The header is copied into
@@ -65,7 +98,7 @@ func lackTSO(c *TSOCaps, t QPType) string {
 func (cfg *QPConfig) ops(ctx *Context, lim *limits) uint32 {
 	ops := opsOf(ctx.transport(), lim, or(cfg.Type, RC))
 	if !cfg.ExtendedPost {
-		ops &^= 1 << cgo.WRAtomicWrite
+		ops &^= 1<<cgo.WRAtomicWrite | 1<<cgo.WRFlush
 	}
 	if cfg.MaxTSOHeader == 0 {
 		ops &^= 1 << cgo.WRTSO
@@ -74,14 +107,12 @@ func (cfg *QPConfig) ops(ctx *Context, lim *limits) uint32 {
 }
 
 // sendOps are those operations as a queue pair is asked to have them, enum
-// ibv_qp_create_send_ops_flags: the same bits, but for one.
+// ibv_qp_create_send_ops_flags: the same bits, but for those of the newest.
 func sendOps(ops uint32) uint64 {
-	const (
-		write = 1 << cgo.WRAtomicWrite
-		asked = 1 << 12
-	)
-	if ops&write != 0 {
-		ops ^= write | asked
+	for _, b := range [...][2]uint32{{1 << cgo.WRFlush, 1 << 11}, {1 << cgo.WRAtomicWrite, 1 << 12}} {
+		if ops&b[0] != 0 {
+			ops ^= b[0] | b[1]
+		}
 	}
 	return uint64(ops)
 }

@@ -19,7 +19,7 @@ func (b *bench) odd(t testing.TB, typ QPType, extended bool) *extendable {
 	t.Helper()
 	l := b.ctx.limits
 	l.dev.CapFlags = capMemExtensions | capMemWindow2B | capXRC
-	l.flags, l.tso, l.maxMTU = capAtomicWrite, TSOCaps{1 << 18, 1<<UD | 1<<RawPacket}, 4096
+	l.flags, l.tso, l.maxMTU = capAtomicWrite|capFlushGlobal, TSOCaps{1 << 18, 1<<UD | 1<<RawPacket}, 4096
 	num := 50 + uint32(typ)
 	if extended {
 		num += 100
@@ -41,8 +41,7 @@ func (b *bench) odd(t testing.TB, typ QPType, extended bool) *extendable {
 	e.qp, err = NewQP(b.ctx, b.pd, cfg, func(_ cgo.PD, a *cgo.QPInitAttr) (cgo.QP, error) {
 		require.Equal(t, uint16(cfg.MaxTSOHeader), a.TSOHeader)
 		if extended && typ == RC {
-			require.NotZero(t, a.SendOps&(1<<12), "ATOMIC WRITE")
-			require.Zero(t, a.SendOps>>13)
+			require.Equal(t, uint64(3<<11), a.SendOps>>11<<11, "FLUSH, ATOMIC WRITE")
 		}
 		return e.fake.Handle(), nil
 	}, b.gone)
@@ -119,12 +118,37 @@ func TestFakeOddRequests(t *testing.T) {
 		fakeverbs.Odd{Header: []byte{}, Word: o.Word, Bind: o.Bind, BindRKey: o.BindRKey})
 	err := rc.qp.PostSend(SendWR{Op: OpAtomicWrite, Remote: Remote{Addr: 0x1004}})
 	require.ErrorIs(t, err, ErrInvalid, "not aligned")
+	for _, c := range []struct {
+		w    SendWR
+		want [2]uint8
+	}{
+		{SendWR{Length: 64, Flush: FlushGlobal}, [2]uint8{1, 0}},
+		{SendWR{Length: 1<<32 - 1, Flush: FlushPersistent}, [2]uint8{2, 0}},
+		{SendWR{Flush: FlushGlobal | FlushPersistent}, [2]uint8{3, 1}}, // the whole region
+	} {
+		c.w.Op, c.w.Remote = OpFlush, Remote{Addr: 0x1001, RKey: 7}
+		o := odd(rc, c.w)
+		require.Equal(t, c.want, o.Flush)
+		require.Equal(t, [3]uint64{0x1001, uint64(c.w.Length)}, o.Bind)
+		require.Equal(t, uint32(7), o.BindRKey)
+	}
+	for want, bad := range map[error]SendWR{ErrInvalid: {Length: 1}, ErrTooLong: {Length: 1 << 32, Flush: FlushGlobal}} {
+		bad.Op = OpFlush
+		require.ErrorIs(t, rc.qp.PostSend(bad), want)
+	}
+	require.ErrorIs(t, rc.qp.PostSend(SendWR{Op: OpFlush, Flush: FlushGlobal | RemoteWrite}), ErrInvalid)
+	require.ErrorIs(t, rc.qp.PostSend(SendWR{Op: OpFlush, Flush: FlushGlobal, Length: -1}), ErrInvalid)
+
 	plain := f.odd(t, RC, false)
-	err = plain.qp.PostSend(SendWR{Op: OpAtomicWrite})
-	require.ErrorIs(t, err, errors.ErrUnsupported)
-	require.ErrorContains(t, err, "ExtendedPost")
+	for _, op := range []Opcode{OpAtomicWrite, OpFlush} {
+		err = plain.qp.PostSend(SendWR{Op: op})
+		require.ErrorIs(t, err, errors.ErrUnsupported)
+		require.ErrorContains(t, err, "ExtendedPost")
+		require.ErrorIs(t, f.ctx.Can(UC, op), errors.ErrUnsupported)
+	}
 	rc.qp.Track(QPRTS, 0, 0)
 	require.ErrorIs(t, rc.qp.PostSend(SendWR{Op: OpAtomicWrite}), ErrReadDepthZero)
+	require.ErrorIs(t, rc.qp.PostSend(SendWR{Op: OpFlush, Flush: FlushGlobal}), ErrReadDepthZero)
 	rc.qp.Track(QPRTS, 1, 1)
 
 	raw := f.dev.NewMW(0x500)

@@ -211,17 +211,25 @@ func TestPairBatch(t *testing.T) {
 	}
 }
 
-// TestPairMTU: a message of a megabyte, cut to the path MTU of each device.
+// TestPairMTU: a message of a megabyte, cut to the path MTU that the network
+// device's MTU leaves when the ends connect.
 func TestPairMTU(t *testing.T) {
-	for _, dev := range []string{"rxe0", "rxe1"} {
-		a, b := newPair(t, endConfig{device: dev, mr: 1 << 20})
-		fill(a.mr.Bytes(), 3)
-		require.NoError(t, a.qp.PostSend(SendWR{Op: OpWrite, Remote: b.mr.Remote(0), SGEs: []SGE{a.mr.SGE(0, 1<<20)}}))
-		waitOK(t, a.scq, 1)
-		requirePattern(t, b.mr.Bytes(), 3)
+	needRDMA(t)
+	for _, c := range []struct {
+		device, netdev string
+		mtu            int
+		want           MTU
+	}{
+		{"rxe0", "a0", 4200, MTU4096}, {"rxe1", "b0", 2200, MTU2048}, // as the topology has them
+		{"rxe0", "a0", 9000, MTU4096}, {"rxe0", "a0", 2200, MTU2048}, {"rxe0", "a0", 1500, MTU1024}, {"rxe0", "a0", 4200, MTU4096},
+	} {
+		mend(t, Finding{Do: []string{fmt.Sprintf("ip link set %s mtu %d", c.netdev, c.mtu)}})
+		a, b := newPair(t, endConfig{device: c.device, mr: 1 << 20})
+		requireMegabyte(t, a, b)
 		attr, err := a.qp.Query()
 		require.NoError(t, err)
 		require.Equal(t, QPRTS, attr.State)
+		require.Equal(t, c.want, attr.PathMTU, "MTU %d", c.mtu)
 		p, err := a.ctx.QueryPort(1)
 		require.NoError(t, err)
 		require.Equal(t, p.ActiveMTU, attr.PathMTU)
@@ -229,7 +237,40 @@ func TestPairMTU(t *testing.T) {
 		require.Equal(t, 16, attr.MaxRdAtomic)
 		row, err := a.ctx.QueryGID(attr.Port, attr.AH.SGIDIndex)
 		require.NoError(t, err)
-		require.Equal(t, addrOf(dev), row.GID.Addr())
+		require.Equal(t, addrOf(c.device), row.GID.Addr())
+	}
+}
+
+// requireMegabyte writes one to b and reads it back.
+func requireMegabyte(t *testing.T, a, b *end) {
+	t.Helper()
+	all := []SGE{a.mr.SGE(0, 1<<20)}
+	fill(a.mr.Bytes(), 3)
+	require.NoError(t, a.qp.PostSend(SendWR{Op: OpWrite, Remote: b.mr.Remote(0), SGEs: all}))
+	waitOK(t, a.scq, 1)
+	requirePattern(t, b.mr.Bytes(), 3)
+	clear(a.mr.Bytes())
+	require.NoError(t, a.qp.PostSend(SendWR{Op: OpRead, Remote: b.mr.Remote(0), SGEs: all}))
+	waitOK(t, a.scq, 1)
+	requirePattern(t, a.mr.Bytes(), 3)
+}
+
+// TestPairMTUOfBothEnds: two ports with different MTUs meet at the smaller one,
+// which both ends have to be told; otherwise the one that takes less refuses.
+func TestPairMTUOfBothEnds(t *testing.T) {
+	needRDMA(t)
+	for _, c := range []struct {
+		a, b MTU
+		err  error
+	}{{MTU1024, MTU1024, nil}, {MTU256, MTU256, nil}, {MTU4096, MTU1024, WCRemInvReqErr}} {
+		a, b := newEnd(t, endConfig{mr: 1 << 20}), newEnd(t, endConfig{mr: 1 << 20})
+		connectWith(t, a, b, ConnectConfig{MTU: c.a}, ConnectConfig{MTU: c.b})
+		if c.err == nil {
+			requireMegabyte(t, a, b)
+			continue
+		}
+		require.NoError(t, a.qp.PostSend(SendWR{Op: OpWrite, Remote: b.mr.Remote(0), SGEs: []SGE{a.mr.SGE(0, 1<<20)}}))
+		require.ErrorIs(t, wait(t, a.scq, 1)[0].Err(), c.err)
 	}
 }
 

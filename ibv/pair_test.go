@@ -92,20 +92,28 @@ func (e *end) addQP(t testing.TB, cfg QPConfig) {
 // connect joins two ends by hand: the addresses travel within the process.
 func connect(t testing.TB, a, b *end, cfg ConnectConfig) {
 	t.Helper()
-	sides := [][2]*end{{a, b}, {b, a}}
+	connectWith(t, a, b, cfg, cfg)
+}
+
+// connectWith is connect where the ends are told different things.
+func connectWith(t testing.TB, a, b *end, ofA, ofB ConnectConfig) {
+	t.Helper()
+	type side struct {
+		self, peer *end
+		ConnectConfig
+	}
+	sides := []side{{a, b, ofA}, {b, a, ofB}}
 	if a == b {
 		sides = sides[:1]
 	}
-	for _, x := range sides {
-		self, peer := x[0], x[1]
-		c := cfg
-		own, err := self.ctx.FindGID(addrOf(self.ctx.Name()))
+	for _, c := range sides {
+		own, err := c.self.ctx.FindGID(addrOf(c.self.ctx.Name()))
 		require.NoError(t, err)
 		c.Access, c.GIDIndex = allAccess, own.Index
-		c.DestGID = GIDOf(addrOf(peer.ctx.Name()))
-		c.DestQPNum, c.DestPSN, c.PSN = peer.qp.Num(), peer.qp.Num(), self.qp.Num()
-		require.NoError(t, self.qp.ToInit(c))
-		require.NoError(t, self.qp.Connect(c))
+		c.DestGID = GIDOf(addrOf(c.peer.ctx.Name()))
+		c.DestQPNum, c.DestPSN, c.PSN = c.peer.qp.Num(), c.peer.qp.Num(), c.self.qp.Num()
+		require.NoError(t, c.self.qp.ToInit(c.ConnectConfig))
+		require.NoError(t, c.self.qp.Connect(c.ConnectConfig))
 	}
 }
 

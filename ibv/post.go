@@ -19,13 +19,14 @@ const (
 	OpBindMW
 	OpAtomicWrite
 	OpTSO
+	OpFlush
 )
 
 func (o Opcode) String() string {
 	return name("Opcode", map[Opcode]string{OpSend: "SEND", OpSendImm: "SEND_WITH_IMM", OpWrite: "WRITE",
 		OpWriteImm: "WRITE_WITH_IMM", OpRead: "READ", OpCompareSwap: "COMPARE_SWAP", OpFetchAdd: "FETCH_ADD",
 		OpSendInv: "SEND_WITH_INV", OpLocalInv: "LOCAL_INV", OpBindMW: "BIND_MW",
-		OpAtomicWrite: "ATOMIC_WRITE", OpTSO: "TSO"}, o)
+		OpAtomicWrite: "ATOMIC_WRITE", OpTSO: "TSO", OpFlush: "FLUSH"}, o)
 }
 
 // SendWR is one request for the send queue, for those who do not need the speed
@@ -50,6 +51,8 @@ type SendWR struct {
 	Value  uint64 // OpAtomicWrite
 	Header []byte // OpTSO: what goes before each segment
 	MSS    int    // OpTSO: bytes of data in a segment
+	Length int    // OpFlush: bytes from Remote on, 0 for the whole region
+	Flush  Access // OpFlush: FlushGlobal, FlushPersistent or both
 }
 
 // Set makes request i what w says.
@@ -89,6 +92,8 @@ func (b *SendBatch) Set(i int, w SendWR) error {
 		err = b.AtomicWrite(i, w.Remote, w.Value)
 	case w.Op == OpTSO:
 		err = b.SendTSO(i, w.Header, w.MSS, w.SGEs...)
+	case w.Op == OpFlush:
+		err = b.Flush(i, w.Remote, w.Length, w.Flush)
 	default:
 		err = invalid("set request", b.q.node.name, ErrInvalid, "%v", w.Op)
 	}

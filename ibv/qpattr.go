@@ -270,7 +270,9 @@ type ConnectConfig struct {
 	GIDIndex int    // own row of the GID table, see Context.FindGID
 	PSN      uint32 // first packet number of the own sends, 24 bits
 
-	MTU MTU // path MTU. Default the port's active one
+	// MTU is the path MTU, the same at both ends: the smaller of the two ports'
+	// active ones. Default the own port's.
+	MTU MTU
 
 	// MaxRdAtomic is how many READs and atomics this side starts at once;
 	// MaxDestRdAtomic how many it serves, at least the peer's other one.

@@ -118,6 +118,21 @@ func TestPairExtendedPost(t *testing.T) {
 	require.Equal(t, WCAtomicWrite, wc.Opcode())
 	require.Equal(t, w.Value, binary.NativeEndian.Uint64(b.mr.Bytes()[8:16]))
 	requirePattern(t, b.mr.Bytes()[:8], 4)
+
+	// FLUSH: of places, of a region; and of one that does not let it be.
+	mr, err := b.pd.AllocMR(4096, allAccess|FlushGlobal)
+	flushed := autoClose(t, mr, err)
+	attr := QPAttr{Access: allAccess | FlushGlobal}
+	require.NoError(t, b.qp.Modify(attr, AttrAccess))
+	for _, length := range []int{100, 0} {
+		fill(a.mr.Bytes()[:100], 5+length)
+		require.NoError(t, a.qp.PostSend(SendWR{Op: OpWrite, Flags: Unsignaled, Remote: flushed.Remote(7), SGEs: []SGE{a.mr.SGE(0, 100)}}))
+		require.NoError(t, a.qp.PostSend(SendWR{Op: OpFlush, Remote: flushed.Remote(7), Length: length, Flush: FlushGlobal}))
+		require.Equal(t, WCFlush, waitOK(t, a.scq, 1)[0].Opcode())
+		requirePattern(t, flushed.Bytes()[7:107], 5+length)
+	}
+	require.NoError(t, a.qp.PostSend(SendWR{Op: OpFlush, Remote: b.mr.Remote(0), Length: 8, Flush: FlushGlobal}))
+	require.ErrorIs(t, wait(t, a.scq, 1)[0].Err(), WCRemAccessErr)
 }
 
 // extendable is one more queue pair of a bench.

@@ -42,14 +42,18 @@ const (
 	capMemWindow2B   = 1 << 24
 )
 
-// capAtomicWrite is a bit of DeviceAttrEx.CapFlagsEx.
-const capAtomicWrite = 1 << 40
+// Bits of DeviceAttrEx.CapFlagsEx.
+const (
+	capFlushGlobal     = 1 << 38
+	capFlushPersistent = 1 << 39
+	capAtomicWrite     = 1 << 40
+)
 
 // wrOpcode is the C opcode of each operation.
 var wrOpcode = [...]uint32{
 	OpSend: cgo.WRSend, OpSendImm: cgo.WRSendImm, OpWrite: cgo.WRWrite, OpWriteImm: cgo.WRWriteImm, OpRead: cgo.WRRead,
 	OpCompareSwap: cgo.WRCompSwap, OpFetchAdd: cgo.WRFetchAdd, OpSendInv: cgo.WRSendInv, OpLocalInv: cgo.WRLocalInv,
-	OpBindMW: cgo.WRBindMW, OpAtomicWrite: cgo.WRAtomicWrite, OpTSO: cgo.WRTSO,
+	OpBindMW: cgo.WRBindMW, OpAtomicWrite: cgo.WRAtomicWrite, OpTSO: cgo.WRTSO, OpFlush: cgo.WRFlush,
 }
 
 // rcOnly says why a device has no queue pairs of type t at all, or "".
@@ -122,6 +126,13 @@ func lack(transport Transport, lim *limits, t QPType, op Opcode) string {
 			return "UC has no atomics"
 		case lim.flags&capAtomicWrite == 0:
 			return "the device has no atomic writes"
+		}
+	case OpFlush:
+		switch {
+		case t == UC:
+			return "UC has no FLUSH"
+		case lim.flags&(capFlushGlobal|capFlushPersistent) == 0:
+			return "the device has no FLUSH"
 		}
 	}
 	return ""

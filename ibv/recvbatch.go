@@ -70,6 +70,7 @@ func (b *RecvBatch) Recv(i int, sges ...SGE) error {
 	k := i * b.per
 	end := k + b.per
 	b.wrs[i].NumSGE = 0
+	total := uint64(0)
 	for _, s := range sges {
 		if s.Length == 0 {
 			continue // some devices take an empty entry for 2 GiB
@@ -79,6 +80,9 @@ func (b *RecvBatch) Recv(i int, sges ...SGE) error {
 		}
 		if err := b.setSGE(op, i, k, s, LocalWrite); err != nil {
 			return err
+		}
+		if total += uint64(s.Length); total > maxLength {
+			return b.tooLong(op, i, total, maxLength)
 		}
 		k++
 	}
@@ -129,6 +133,9 @@ func (b *RecvBatch) SetLocal(i, j, offset, length int) error {
 	}
 	if uint(j) >= uint(b.per) || b.refs[i*b.per+j].use == nil || length == 0 {
 		return invalid(op, b.q.node.name, ErrInvalid, "request %d has no SGE %d, or it would be empty", i, j)
+	}
+	if total := b.besides(i, j) + uint64(max(length, 0)); total > maxLength {
+		return b.tooLong(op, i, total, maxLength)
 	}
 	return b.setSGE(op, i, i*b.per+j, SGE{b.refs[i*b.per+j].use.mr, offset, length}, 0)
 }

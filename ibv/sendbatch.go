@@ -257,20 +257,10 @@ func (b *SendBatch) resize(op string, i, j, length int) error {
 	if length == 0 {
 		return invalid(op, b.q.node.name, ErrInvalid, "an empty SGE: set the operation anew")
 	}
-	total := uint64(length)
-	for x := range int(w.NumSGE) {
-		if x != j {
-			total += uint64(b.sges[i*b.per+x].Length)
-		}
-	}
-	if most := b.qp.most(w.Opcode); total > most {
+	if total, most := b.besides(i, j)+uint64(length), b.qp.most(w.Opcode); total > most {
 		return b.tooLong(op, i, total, most)
 	}
 	return nil
-}
-
-func (b *SendBatch) tooLong(op string, i int, total, most uint64) error {
-	return invalid(op, b.q.node.name, ErrTooLong, "request %d: %d bytes, at most %d", i, total, most)
 }
 
 // local sets an operation over local memory. On an error the request keeps no
@@ -441,7 +431,7 @@ func (b *SendBatch) aim(op string, from, n int) error {
 			tail = 0
 		}
 		switch w.Opcode {
-		case cgo.WRRead, cgo.WRCompSwap, cgo.WRFetchAdd, cgo.WRAtomicWrite:
+		case cgo.WRRead, cgo.WRCompSwap, cgo.WRFetchAdd, cgo.WRAtomicWrite, cgo.WRFlush:
 			reads++
 		case unset:
 			return invalid(op, b.q.node.name, ErrInvalid, "request %d has no operation", i)

@@ -48,9 +48,13 @@ func (s *SRQ) AddTag(r TagRecv, u TagUpdate) (handle uint32, err error) {
 	err = s.tagged("add tag", func(op string) error {
 		c := u.op()
 		c.RecvID, c.Tag, c.Mask = r.ID, r.Tag, r.Mask
+		total := uint64(0)
 		for i, g := range r.SGEs {
 			if err := s.tagSGE(op, i, g); err != nil {
 				return err
+			}
+			if total += uint64(g.Length); total > maxLength {
+				return invalid(op, s.node.name, ErrTooLong, "%d bytes, at most %d", total, uint64(maxLength))
 			}
 			c.SGEs = append(c.SGEs, cgo.SGE{Addr: g.MR.addr + uint64(g.Offset), Length: uint32(g.Length), LKey: g.MR.lkey})
 		}

@@ -129,6 +129,7 @@ const (
 	WCBindMW      WCOpcode = 5
 	WCLocalInv    WCOpcode = 6
 	WCTSO         WCOpcode = 7
+	WCFlush       WCOpcode = 8
 	WCAtomicWrite WCOpcode = 9
 	WCRecv        WCOpcode = 128
 	WCRecvWithImm WCOpcode = 129 // the peer's WRITE with immediate data
@@ -138,7 +139,7 @@ const (
 func (o WCOpcode) String() string {
 	return name("WCOpcode", map[WCOpcode]string{WCSend: "SEND", WCWrite: "WRITE", WCRead: "READ",
 		WCCompSwap: "COMP_SWAP", WCFetchAdd: "FETCH_ADD", WCBindMW: "BIND_MW", WCLocalInv: "LOCAL_INV",
-		WCTSO: "TSO", WCAtomicWrite: "ATOMIC_WRITE",
+		WCTSO: "TSO", WCFlush: "FLUSH", WCAtomicWrite: "ATOMIC_WRITE",
 		WCRecv: "RECV", WCRecvWithImm: "RECV_WITH_IMM", WCInvalid: "invalid"}, o)
 }
 

@@ -1,6 +1,7 @@
 #include "rb_fake_wr.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,6 +85,13 @@ static void wr_word(struct ibv_qp_ex *x, uint32_t rkey, uint64_t addr, const voi
 	current(x)->opcode = IBV_WR_ATOMIC_WRITE;
 }
 
+static void wr_flush(struct ibv_qp_ex *x, uint32_t rkey, uint64_t addr, size_t length, uint8_t placement,
+		     uint8_t selectivity)
+{
+	wr_cas(x, rkey, addr, length, placement << 8 | selectivity);
+	current(x)->opcode = (enum ibv_wr_opcode)RB_FAKE_WR_FLUSH;
+}
+
 static void wr_tso(struct ibv_qp_ex *x, void *header, uint16_t size, uint16_t mss)
 {
 	struct ibv_send_wr *w = begin(x, IBV_WR_TSO);
@@ -162,7 +170,7 @@ struct rb_fake_odd rb_fake_odd_of(const struct rb_fake_qp *q)
 	const struct ibv_send_wr *w = &q->odd;
 	struct rb_fake_odd o = { .srqn = w->qp_type.xrc.remote_srqn };
 
-	switch (w->opcode) {
+	switch ((int)w->opcode) {
 	case IBV_WR_TSO:
 		o.hdr_sz = w->tso.hdr_sz;
 		o.mss = w->tso.mss;
@@ -175,6 +183,13 @@ struct rb_fake_odd rb_fake_odd_of(const struct rb_fake_qp *q)
 		break;
 	case IBV_WR_ATOMIC_WRITE:
 		o.word = w->wr.atomic.compare_add;
+		o.rkey = w->wr.atomic.rkey;
+		o.addr = w->wr.atomic.remote_addr;
+		break;
+	case RB_FAKE_WR_FLUSH:
+		o.length = w->wr.atomic.compare_add;
+		o.placement = w->wr.atomic.swap >> 8;
+		o.selectivity = w->wr.atomic.swap;
 		o.rkey = w->wr.atomic.rkey;
 		o.addr = w->wr.atomic.remote_addr;
 		break;
@@ -207,6 +222,8 @@ struct rb_fake_ex *rb_fake_ex_new(struct rb_fake_qp *q, int type)
 	e->ex.wr_atomic_cmp_swp = wr_cas;
 	e->ex.wr_atomic_fetch_add = wr_add;
 	e->ex.wr_atomic_write = wr_word;
+	/* Behind it, as of rdma-core 46. */
+	*(void **)((char *)e + offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof(void *)) = (void *)wr_flush;
 	e->ex.wr_send_tso = wr_tso;
 	e->ex.wr_bind_mw = wr_bind;
 	e->ex.wr_set_ud_addr = set_ud;

@@ -3,11 +3,14 @@
 
 #include "rb_fake.h"
 
+enum { RB_FAKE_WR_FLUSH = 14, RB_FAKE_WC_FLUSH = 8 };
+
 /* A queue pair that is posted to by ibv_wr_*: the calls gather a chain, which
  * complete posts the classic way. The queue pair is its first field's, so that
  * post_send finds it through q. */
 struct rb_fake_ex {
 	struct ibv_qp_ex ex;
+	void *newer[4]; /* calls that came after the headers of rdma-core 44 */
 	struct rb_fake_qp *q;
 	struct ibv_send_wr wrs[16];
 	struct ibv_sge sges[16][4];
@@ -20,6 +23,7 @@ struct rb_fake_odd {
 	uint64_t addr, length, word;
 	uint32_t access, rkey, qpn, qkey, srqn;
 	uint16_t hdr_sz, mss;
+	uint8_t placement, selectivity;
 };
 
 struct rb_fake_odd rb_fake_odd_of(const struct rb_fake_qp *q);

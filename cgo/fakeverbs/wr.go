@@ -32,9 +32,10 @@ type Odd struct {
 	Word     uint64    // of an atomic write
 	UD       [2]uint32 // queue pair and key of a datagram's destination
 	SRQ      uint32    // that a request of an XRC initiator goes to
+	Flush    [2]uint8  // placement and selectivity of a FLUSH; address and length are Bind's
 }
 
-// Odd is the last request of that kind: a bind, a TSO, an atomic write, or any of
+// Odd is the last request of that kind: a bind, a TSO, an atomic write, a FLUSH, or any of
 // a queue pair that is neither RC nor UC.
 func (q *QP) Odd() Odd {
 	o := C.rb_fake_odd_of(q.p)
@@ -42,6 +43,7 @@ func (q *QP) Odd() Odd {
 		Header: C.GoBytes(unsafe.Pointer(&q.p.header[0]), C.int(o.hdr_sz)), MSS: int(o.mss),
 		Bind:     [3]uint64{uint64(o.addr), uint64(o.length), uint64(o.access)},
 		BindRKey: uint32(o.rkey), Word: uint64(o.word), UD: [2]uint32{uint32(o.qpn), uint32(o.qkey)}, SRQ: uint32(o.srqn),
+		Flush: [2]uint8{uint8(o.placement), uint8(o.selectivity)},
 	}
 }
 
