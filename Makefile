@@ -11,7 +11,7 @@ LINT    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
 export GOFLAGS ?= -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test unit guest-test matrix oracle changes hostile faults soak race asan cgocheck fuzz lint bench bench-guest api api-coverage image-test containers dlopen clean packages
+.PHONY: help build demo test unit guest-test matrix oracle changes hostile model churn faults soak race asan cgocheck fuzz lint bench bench-guest api api-coverage image-test containers dlopen clean packages
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,20 @@ changes: packages ## change the network between the steps of a connection: SEED=
 	@RAILBIND_CHANGES_SEED=$(SEED) RAILBIND_CHANGES_N=$(N) \
 		ci/guest -kernel $(KERNEL) -topo pair -timeout 1h -- $(TESTS)/changes.test -test.run '^Test(PairChanges.*|Changes.*)$$' -test.v -test.timeout 1h
 
+model: packages ## random calls on random objects, from eight goroutines: SEED=1 N=2000 KERNEL=6.1
+	@mkdir -p $(TESTS)
+	RAILBIND_MODEL_SEED=$(SEED) RAILBIND_MODEL_N=$(N) go test -count=1 -run '^TestFakeModel$$' -v -timeout 1h ./ibv
+	go test -c -o $(TESTS)/model.test ./cm
+	@RAILBIND_MODEL_SEED=$(SEED) RAILBIND_MODEL_N=$(N) ci/guest -kernel $(KERNEL) -topo pair -timeout 2h -- \
+		$(TESTS)/model.test -test.run '^TestModelPair$$' -test.v -test.timeout 2h
+
+churn: packages ## make and close N objects: N=1000000 KERNEL=6.1
+	@mkdir -p $(TESTS)
+	RAILBIND_CHURN_N=$(N) go test -count=1 -run '^TestFakeChurn$$' -v -timeout 1h ./ibv
+	go test -c -o $(TESTS)/churn.test ./cm
+	@RAILBIND_CHURN_N=$(N) ci/guest -kernel $(KERNEL) -topo pair -timeout 5h -- \
+		$(TESTS)/churn.test -test.run '^TestPairChurn$$' -test.v -test.timeout 5h
+
 FLOOD ?= 10000
 
 hostile: packages ## peers that break the rules, FLOOD=10000 connects of them: KERNEL=6.1 TRANSPORT=rxe
@@ -71,10 +85,10 @@ define faults
 @mkdir -p $(TESTS)
 go build -o $(TESTS)/faults ./ci/faults
 @ci/guest -kernel $(KERNEL) -transport $(TRANSPORT) -topo rails -timeout 3h -mortal \
-	-peer '$(TESTS)/faults agent' -ready 'ss -tln | grep -q :7980' -- $(TESTS)/faults run
+	-peer '$(TESTS)/faults agent' -ready 'ss -tln | grep -q :7980' -- $(TESTS)/faults run $(if $(ONLY),-only $(ONLY))
 endef
 
-faults: packages ## break what two hosts live on beneath connections with traffic: KERNEL=6.1 TRANSPORT=rxe
+faults: packages ## break what two hosts live on beneath connections with traffic: KERNEL=6.1 TRANSPORT=rxe ONLY=FAULT,FAULT
 	$(faults)
 
 DURATION ?= 30m
@@ -113,10 +127,14 @@ bench-guest: ## the same, of the guest alone: rb-perf beside perftest and cmtime
 # What may be unaccounted for at most, and must be covered at least (percent):
 # never less than what was reached.
 UNACCOUNTED ?= 0
+# The headers of the newest rdma-core, where ci/guest -rdma-core 65 has run.
+NEWEST := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/railbind/rdma-core-65/root/usr/include
 COVERED     ?= 96
 
 api-coverage: packages ## count the functions of librdmacm and libibverbs that are covered
 	go run ./ci/apicoverage -unaccounted $(UNACCOUNTED) -covered $(COVERED)
+	@if [ -d '$(NEWEST)/infiniband' ]; then echo "rdma-core 65:"; \
+		go run ./ci/apicoverage -include '$(NEWEST)' -unaccounted $(UNACCOUNTED) -covered $(COVERED); fi
 
 api: ## write down what is exported, anew: ci/api/api.txt
 	@mkdir -p $(BIN)
