@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -482,8 +483,13 @@ func (h *host) stop() {
 	})
 }
 
-// usableKVM tells whether this user may make virtual machines.
+// usableKVM tells whether this user may make virtual machines, and the processor
+// runs them. (Where it does not, as inside some virtual machines, KVM emulates a
+// guest's kernel by instructions, and knows too few of them for Debian's.)
 var usableKVM = sync.OnceValue(func() bool {
+	if cpu, err := os.ReadFile("/proc/cpuinfo"); err != nil || !hardwareKVM(string(cpu)) {
+		return false
+	}
 	f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
 	if err != nil {
 		return false
@@ -497,3 +503,13 @@ var usableKVM = sync.OnceValue(func() bool {
 	_ = syscall.Close(int(fd))
 	return true
 })
+
+// hardwareKVM tells from /proc/cpuinfo whether the processor runs virtual machines.
+func hardwareKVM(cpuinfo string) bool {
+	for line := range strings.Lines(cpuinfo) {
+		if name, flags, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "flags" {
+			return slices.ContainsFunc(strings.Fields(flags), func(f string) bool { return f == "vmx" || f == "svm" })
+		}
+	}
+	return false
+}

@@ -43,3 +43,16 @@ func TestQemuArgs(t *testing.T) {
 		t.Error("no -no-reboot")
 	}
 }
+
+func TestHardwareKVM(t *testing.T) {
+	for cpuinfo, want := range map[string]bool{
+		"processor\t: 0\nflags\t\t: fpu vmx smx\nvmx flags\t: vnmi\n": true,
+		"flags\t\t: fpu svm\n": true,
+		"flags\t\t: fpu hypervisor lahf_lm vmmcall\nvmx flags\t: vmx\n": false,
+		"": false,
+	} {
+		if got := hardwareKVM(cpuinfo); got != want {
+			t.Errorf("%q: %v", cpuinfo, got)
+		}
+	}
+}
