@@ -220,6 +220,7 @@ func TestVerdict(t *testing.T) {
 	var tally Tally
 	add := func(n int, c Class) {
 		for range n {
+			tally.Hosts++
 			tally.Add(Result{Class: c, Why: "so"})
 		}
 	}
@@ -235,4 +236,14 @@ func TestVerdict(t *testing.T) {
 	require.Contains(t, tally.String(), "399 so")
 	add(1, Wrong)
 	require.Contains(t, tally.Verdict(), "wrong")
+
+	var short Tally
+	short.Hosts = 1
+	for range 3 { // calls that met the same rule
+		short.Add(Result{Class: OtherErrno})
+	}
+	require.Empty(t, short.Verdict())
+	short.Hosts++
+	short.Add(Result{Class: OtherErrno})
+	require.NotEmpty(t, short.Verdict())
 }

@@ -14,16 +14,18 @@ type Tally struct {
 	Cases, Hosts int
 	classes      map[Class]int
 	reasons      map[Class]map[string]int
+	on           map[Class]map[int]bool // hosts
 }
 
-// Add counts a result.
+// Add counts a result of the newest host.
 func (t *Tally) Add(r Result) {
 	if t.classes == nil {
-		t.classes, t.reasons = map[Class]int{}, map[Class]map[string]int{}
+		t.classes, t.reasons, t.on = map[Class]int{}, map[Class]map[string]int{}, map[Class]map[int]bool{}
 	}
 	if t.reasons[r.Class] == nil {
-		t.reasons[r.Class] = map[string]int{}
+		t.reasons[r.Class], t.on[r.Class] = map[string]int{}, map[int]bool{}
 	}
+	t.on[r.Class][t.Hosts] = true
 	t.Cases++
 	t.classes[r.Class]++
 	t.reasons[r.Class][r.Why]++
@@ -34,7 +36,7 @@ func (t *Tally) Refused() int { return t.classes[Needed] + t.classes[Needless] +
 
 // Verdict says what is wrong with the predictions, "" where nothing is: at most
 // one in 200 refusals may be without need, and one with another errno; in a short
-// run one.
+// run those of one host, whose calls meet the same rule.
 func (t *Tally) Verdict() string {
 	for _, never := range []Class{Wrong, Disagree} {
 		if n := t.classes[never]; n > 0 {
@@ -42,7 +44,7 @@ func (t *Tally) Verdict() string {
 		}
 	}
 	for _, seldom := range []Class{Needless, OtherErrno} {
-		if n := t.classes[seldom]; n > max(1, t.Refused()/200) {
+		if n := t.classes[seldom]; n > t.Refused()/200 && len(t.on[seldom]) > 1 {
 			return fmt.Sprintf("%d of %d %s", n, t.Refused(), seldom)
 		}
 	}

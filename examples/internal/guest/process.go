@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime/pprof"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -98,9 +100,24 @@ func (p *Process) Status() int {
 	select {
 	case <-p.ended:
 	case <-time.After(Patience):
+		p.stacks()
 		p.t.Fatalf("%v hangs; it said:\n%s%s", p.args, p.Out.String(), p.Err.String())
 	}
 	return p.code
+}
+
+// stacks ends a program that hangs, and has what it said end in where. (A program
+// in C has nothing to say, and just ends.)
+func (p *Process) stacks() {
+	if p.cmd == nil {
+		_ = pprof.Lookup("goroutine").WriteTo(&p.Err, 1)
+		return
+	}
+	_ = p.cmd.Process.Signal(syscall.SIGQUIT)
+	select {
+	case <-p.ended:
+	case <-time.After(10 * time.Second):
+	}
 }
 
 // WantStatus waits for the end, and wants that status.
@@ -129,8 +146,21 @@ func (p *Process) Says(s string) {
 // SaysTimes waits until the process has written s so often.
 func (p *Process) SaysTimes(s string, n int) {
 	p.t.Helper()
-	require.Eventually(p.t, func() bool { return strings.Count(p.Err.String()+p.Out.String(), s) >= n }, Patience, 5*time.Millisecond,
-		"%v said:\n%s%s", p.args, p.Out.String(), p.Err.String())
+	said := func() bool { return strings.Count(p.Err.String()+p.Out.String(), s) >= n }
+	if !within(said, 5*time.Millisecond) {
+		p.stacks()
+		p.t.Fatalf("%v did not say %q; it said:\n%s%s", p.args, s, p.Out.String(), p.Err.String())
+	}
+}
+
+// within waits until something holds, and looks every so often.
+func within(holds func() bool, every time.Duration) bool {
+	for end := time.Now().Add(Patience); time.Now().Before(end); time.Sleep(every) {
+		if holds() {
+			return true
+		}
+	}
+	return holds()
 }
 
 // Listens waits until the kernel has a listener on the port: of the connection
@@ -141,10 +171,14 @@ func (p *Process) Listens(t *testing.T, port string, tcp bool) {
 	if tcp {
 		cmd = []string{"ss", "-Hltn"}
 	}
-	require.Eventually(t, func() bool {
+	listens := func() bool {
 		out, err := exec.Command(cmd[0], cmd[1:]...).Output()
 		return err == nil && strings.Contains(string(out), ":"+port+" ")
-	}, Patience, 20*time.Millisecond, "%v never listened: %s", p.args, p.Err.String())
+	}
+	if !within(listens, 20*time.Millisecond) {
+		p.stacks()
+		t.Fatalf("%v never listened: %s", p.args, p.Err.String())
+	}
 }
 
 // Buffer is what a process writes while a test reads.
