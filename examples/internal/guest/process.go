@@ -31,8 +31,9 @@ func Main(m *testing.M, program func()) {
 	os.Exit(m.Run())
 }
 
-// Patience bounds what must end by itself; the guest may be slow.
-const Patience = time.Minute
+// Patience bounds what must end by itself; the guest may be slow, and the race
+// detector slower.
+const Patience = 3 * time.Minute
 
 // Process is a program under test, or its peer.
 type Process struct {
