@@ -47,6 +47,14 @@ func (h *Host) Addrs(index int) ([]netip.Prefix, error) {
 // RDMAPorts implements policy.Host.
 func (h *Host) RDMAPorts() ([]policy.RDMAPort, error) { return ask(h, (*host).RDMAPorts) }
 
+// InaccessiblePorts lists the ports of the RDMA devices that this process cannot
+// open, each with the reason: by it a refusal tells such a device from one that is
+// not there. nil also where h is closed.
+func (h *Host) InaccessiblePorts() []policy.InaccessiblePort {
+	out, _ := ask(h, func(o *host) ([]policy.InaccessiblePort, error) { return o.InaccessiblePorts(), nil })
+	return out
+}
+
 // KernelVersion is that of the running kernel, by which the rule knows what the
 // kernel does; zeros where it is not known.
 func (h *Host) KernelVersion() (major, minor int) {

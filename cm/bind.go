@@ -17,6 +17,8 @@ import (
 //
 // Errors: ErrScope, ErrNotLocal, ErrNotRDMA, ErrAmbiguousDevice (several devices
 // carry the address, and the kernel took whichever came first), EADDRINUSE,
+// ibv.ErrDeviceNotAccessible (beside ErrNotRDMA: the device is there, and this
+// process may not open it; libibverbs can wait 5 s before that is told),
 // ErrTransport (the device is on iWARP, and the port space one of datagrams).
 //
 // Implements: int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)

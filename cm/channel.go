@@ -42,8 +42,10 @@ type slot struct {
 	gen uint32
 }
 
-// NewEventChannel opens an event channel. It fails with ErrNoRDMA where the
-// kernel has no RDMA connection manager, or the container no access to it.
+// NewEventChannel opens an event channel. It fails with ibv.ErrNoRDMA where the
+// kernel has no RDMA connection manager or no device, and with
+// ibv.ErrDeviceNotAccessible where this process may not open the manager, or none
+// of the devices.
 //
 // Implements: struct rdma_event_channel *rdma_create_event_channel(void)
 func NewEventChannel() (*EventChannel, error) {
@@ -74,6 +76,9 @@ func explainNoChannel(err error) error {
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
 		return fmt.Errorf("cm: event channel: %w: may not open /dev/infiniband/rdma_cm; grant access to it (in a container: --device=/dev/infiniband/rdma_cm): %w", ibv.ErrDeviceNotAccessible, err)
 	case errors.Is(err, syscall.ENODEV) && exists("/dev/infiniband/rdma_cm"):
+		if why := noneOpens(); why != nil {
+			return fmt.Errorf("cm: event channel: no RDMA device can be opened: %w (%w)", why, err)
+		}
 		return fmt.Errorf("cm: event channel: %w: there is no RDMA device; load the adapter's driver, or, without hardware: rdma link add rxe0 type rxe netdev NETDEV; in a container, or another network namespace, devices are not seen if `rdma system show` says exclusive; rb-doctor looks further: %w", ibv.ErrNoRDMA, err)
 	case errors.Is(err, syscall.ENODEV), errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ENOSYS):
 		return fmt.Errorf("cm: event channel: %w: no /dev/infiniband/rdma_cm; load the module rdma_ucm (in a container: --device=/dev/infiniband/rdma_cm); rb-doctor looks further: %w", ibv.ErrNoRDMA, err)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,17 +19,20 @@ import (
 const childRole = "CM_TEST_CHILD"
 
 var children = map[string]func(t *testing.T, args []string){
-	"removal": childRemoval,
-	"muting":  childMuting,
+	"removal":      childRemoval,
+	"muting":       childMuting,
+	"inaccessible": childInaccessible,
 }
 
-// child runs a role; what it logs is t's, and its failure too.
+// child runs a role in a mount namespace of its own; what it logs is t's, and its
+// failure too.
 func child(t *testing.T, role string, args ...string) {
 	t.Helper()
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.Command(exe, "-test.run", "^TestChild$", "-test.v", "-test.timeout", "15m")
 	cmd.Env = append(os.Environ(), childRole+"="+strings.Join(append([]string{role}, args...), ","))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s %q: %s", role, args, out)
 	for line := range strings.Lines(string(out)) {

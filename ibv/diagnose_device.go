@@ -109,7 +109,7 @@ func (h *host) openNode(op, object, path, number string) (*Error, []string) {
 		e.Hint = "a device rule of the container's cgroup, a device of another network namespace where RDMA's are exclusive (rdma system show), or a file that is no such device; " + inContainer
 		return e, nil
 	}
-	e.Hint = "is it yours to read and write?"
+	e.Hint = "is " + path + " yours to read and write? " + inContainer
 	return e, []string{"chmod 666 " + path}
 }
 
@@ -141,6 +141,22 @@ func (h *host) deviceError(name string, listed bool) (*Error, []string) {
 			Hint: "the kernel has it, libibverbs has no provider for it: install rdma-core's (Debian: ibverbs-providers), as new as the kernel's driver"}, []string{"apt-get install -y ibverbs-providers"}
 	}
 	return nil, nil
+}
+
+// Accessible says why the device called name cannot be opened and what mends it, in
+// the words of Diagnose: the error matches ErrDeviceNotAccessible or ErrNoProvider.
+// It is nil where the character device can be opened, and costs no more than that:
+// Open can take 5 s to fail, since libibverbs waits for a character device to come.
+func Accessible(name string) error {
+	h := thisHost()
+	listed, err := h.listed()
+	if err != nil {
+		return err
+	}
+	if e, _ := h.deviceError(name, slices.Contains(listed, name)); e != nil {
+		return e
+	}
+	return nil
 }
 
 // unlisted says what is wrong with the devices that are not among those listed.

@@ -47,7 +47,7 @@ var values = []any{
 }
 
 var functions = map[string]any{
-	"Devices": Devices, "Diagnose": Diagnose, "FlowCount": FlowCount, "FlowDrop": FlowDrop, "FlowEth": FlowEth, "FlowIPv4": FlowIPv4,
+	"Accessible": Accessible, "Devices": Devices, "Diagnose": Diagnose, "FlowCount": FlowCount, "FlowDrop": FlowDrop, "FlowEth": FlowEth, "FlowIPv4": FlowIPv4,
 	"FlowTCP": FlowTCP, "FlowTag": FlowTag, "FlowUDP": FlowUDP, "ForkSupport": ForkSupport, "GIDOf": GIDOf,
 	"ImportDevice": ImportDevice, "NewBuffer": NewBuffer, "NewDemux": NewDemux, "NextRKey": NextRKey, "Objects": Objects, "Open": Open,
 	"RateOfMbps": RateOfMbps, "RateOfMult": RateOfMult, "UDPSourcePort": UDPSourcePort,

@@ -88,6 +88,9 @@ func (v *view) candidate(local netip.AddrPort) (b Binding, owners []Interface, _
 	}
 	switch len(all) {
 	case 0:
+		if err := v.shutBehind(fmt.Sprintf("%s is on %s", addr, names(owners)), owners); err != nil {
+			return b, nil, err
+		}
 		return b, nil, refuse(ErrNotRDMA, fmt.Sprintf("%s is on %s, and no RDMA port has it there", addr, names(owners)),
 			"bind an address of a rail; "+v.devices())
 	case 1:
@@ -296,6 +299,9 @@ func (v *view) locals(device string) ([]local, *Error) {
 		if i, ok, err = v.named(device); ok {
 			netdevs = []Interface{i}
 		} else if err == nil {
+			if err = v.shut(device+" is there", func(p RDMAPort) bool { return p.Device == device }); err != nil {
+				return nil, err
+			}
 			err = refuse(ErrNotRDMA, fmt.Sprintf("there is no RDMA device and no network device %q", device),
 				"name one of them; "+v.devices())
 		}
@@ -323,6 +329,9 @@ func (v *view) locals(device string) ([]local, *Error) {
 		}
 	}
 	if len(out) == 0 {
+		if err := v.shutBehind(device+" is there", netdevs); err != nil {
+			return nil, err
+		}
 		return nil, refuse(ErrNotRDMA, fmt.Sprintf("no address of %s has an RDMA port behind it", device), "name another device; "+v.devices())
 	}
 	return out, nil
@@ -330,8 +339,9 @@ func (v *view) locals(device string) ([]local, *Error) {
 
 // touches says whether a port may be behind some address of a network device.
 func touches(p RDMAPort, i Interface) bool {
-	return p.Netdev == i.Index || p.Transport == InfiniBand && len(i.HWAddr) == 20 ||
-		slices.ContainsFunc(p.GIDs, func(r GIDRow) bool { return r.Netdev == i.Index })
+	return p.Netdev == i.Index || slices.ContainsFunc(p.GIDs, func(r GIDRow) bool {
+		return r.Netdev == i.Index || len(i.HWAddr) == 20 && r.GID == GID(i.HWAddr[4:])
+	})
 }
 
 // fittest keeps the addresses that fit the destination best.

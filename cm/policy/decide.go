@@ -534,6 +534,9 @@ func (d *Decision) follow(v *view) *Error {
 		}
 	}
 	if len(d.Predicted) == 0 {
+		if err := v.shutBehind("the route leads to "+names(candidates), candidates); err != nil {
+			return err
+		}
 		return refuse(ErrNotRDMA, fmt.Sprintf("the route leads to %s, and no RDMA port stands behind its address there", names(candidates)),
 			"bind an address of a rail, or route the destination through one; "+v.devices())
 	}
@@ -541,6 +544,9 @@ func (d *Decision) follow(v *view) *Error {
 		source := "its address there"
 		if r.PrefSrc.IsValid() {
 			source = r.PrefSrc.String()
+		}
+		if err := v.shutBehind("of several next hops the kernel chooses "+first.Name, candidates[:1]); err != nil {
+			return err
 		}
 		return refuse(ErrNotRDMA, fmt.Sprintf("of several next hops the kernel chooses %s, and no RDMA port stands behind %s on it", first.Name, source),
 			"bind an address of a rail, or leave only rails among the next hops")

@@ -33,7 +33,9 @@ var (
 	ErrLoopbackDst = newSentinel("ErrLoopbackDst", syscall.EADDRNOTAVAIL, "the destination names no host on a rail")
 	// ErrAmbiguousDevice (ENOTUNIQ): several devices or addresses fit equally.
 	ErrAmbiguousDevice = newSentinel("ErrAmbiguousDevice", enotuniq, "several devices or addresses fit")
-	// ErrNotRDMA (ENODEV): no usable RDMA device behind the address or network device.
+	// ErrNotRDMA (ENODEV): no usable RDMA device behind the address or network
+	// device. Where there is one that this process cannot open, the cause says why:
+	// with package cm's Host it matches ibv.ErrDeviceNotAccessible.
 	ErrNotRDMA = newSentinel("ErrNotRDMA", syscall.ENODEV, "no usable RDMA device there")
 	// ErrNotLocal (EADDRNOTAVAIL): the address is not one of this host.
 	ErrNotLocal = newSentinel("ErrNotLocal", syscall.EADDRNOTAVAIL, "not an address of this host")
@@ -86,7 +88,7 @@ type Error struct {
 	Reason   string   // the verdict in words
 	Remedy   string   // what to do about it
 	Commands []string // those within Remedy that mend it by themselves, for a shell
-	Cause    error    // why the machine could not be asked, else nil
+	Cause    error    // why the machine could not be asked, or the device not be opened, else nil
 }
 
 // refuse makes the error of a refusal; the caller of the exported function adds

@@ -35,6 +35,10 @@ type Host interface {
 // each is seen in its own network namespace only (rdma system show).
 type exclusiveHost interface{ ExclusiveRDMA() bool }
 
+// inaccessibleHost is a Host that can tell of RDMA devices that this process cannot
+// open, and that are none of its RDMAPorts. It is asked where no other is to be had.
+type inaccessibleHost interface{ InaccessiblePorts() []InaccessiblePort }
+
 // Query is one route look-up.
 type Query struct {
 	Dst netip.Addr // without zone
@@ -91,6 +95,12 @@ type RDMAPort struct {
 	Active      bool
 	GIDs        []GIDRow
 	Netdev      int // iWARP: index of the port's network device (RDMA netlink), 0: none
+}
+
+// InaccessiblePort is one port of an RDMA device that this process cannot open.
+type InaccessiblePort struct {
+	RDMAPort       // what the kernel shows of it all the same; no transport
+	Err      error // why, and what to do about it; package cm gives an error of package ibv
 }
 
 // GIDRow is one row of a port's GID table.

@@ -33,7 +33,10 @@ type model struct {
 	queries []policy.Query
 
 	exclusive bool // RDMA devices are seen in their own namespace only
+	shut      []policy.InaccessiblePort
 }
+
+func (m *model) InaccessiblePorts() []policy.InaccessiblePort { return m.shut }
 
 func (m *model) ExclusiveRDMA() bool { return m.exclusive }
 

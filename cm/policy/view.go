@@ -124,6 +124,41 @@ func (v *view) ports() ([]RDMAPort, *Error) {
 	return out, nil
 }
 
+// shut refuses a device that this process cannot open where one of the ports that
+// it cannot open is meant; nil where none is.
+func (v *view) shut(what string, meant func(RDMAPort) bool) *Error {
+	var names []string
+	var why []error
+	for _, p := range v.inaccessible() {
+		if meant(p.RDMAPort) && !slices.Contains(names, p.Device) {
+			names, why = append(names, p.Device), append(why, p.Err)
+		}
+	}
+	if names == nil {
+		return nil
+	}
+	cause := errors.Join(why...)
+	e := refuse(ErrNotRDMA, fmt.Sprintf("%s, and this process cannot open the RDMA device %s: %s",
+		what, strings.Join(names, ", "), strings.ReplaceAll(cause.Error(), "\n", "; ")),
+		"let it open the device, as said there, or use another rail; "+v.devices())
+	e.Cause = cause
+	return e
+}
+
+func (v *view) inaccessible() []InaccessiblePort {
+	if x, ok := v.h.(inaccessibleHost); ok {
+		return x.InaccessiblePorts()
+	}
+	return nil
+}
+
+// shutBehind is shut for the devices behind network devices.
+func (v *view) shutBehind(what string, netdevs []Interface) *Error {
+	return v.shut(what, func(p RDMAPort) bool {
+		return slices.ContainsFunc(netdevs, func(i Interface) bool { return touches(p, i) })
+	})
+}
+
 // zoneIndex returns the index of the network device that a zone names.
 func (v *view) zoneIndex(zone string) (int, *Error) {
 	if n, err := strconv.Atoi(zone); err == nil && n > 0 {
@@ -172,6 +207,9 @@ func (v *view) devices() string {
 		if x, ok := v.h.(exclusiveHost); ok && x.ExclusiveRDMA() {
 			return "there are no RDMA devices in this network namespace, and those of others are not seen here, since RDMA's namespaces are exclusive" +
 				" (rdma system show): run where the device is, or, if its driver can, move it here (rdma dev set NAME netns NAMESPACE)"
+		}
+		if len(v.inaccessible()) > 0 {
+			return "there are no RDMA devices here that this process can open (rb-doctor says why)"
 		}
 		return "there are no RDMA devices here"
 	}
