@@ -223,6 +223,14 @@ func TestPairLookups(t *testing.T) {
 	if iwarp() { // has no GID to look for
 		bound, idle = 35, 12
 	}
-	require.EqualValues(t, bound, cost(&Dialer{LocalAddr: ap(home)}), "bound")
-	require.EqualValues(t, idle, cost(&Dialer{}), "not bound")
+	// (How many are answered from memory is a matter of time: TestMemo.)
+	for name, c := range map[string]struct {
+		d    *Dialer
+		most int
+	}{"bound": {&Dialer{LocalAddr: ap(home)}, bound}, "not bound": {&Dialer{}, idle}} {
+		n := int(cost(c.d))
+		t.Logf("%s: %d requests", name, n)
+		require.LessOrEqual(t, n, c.most, name)
+		require.Positive(t, n, name)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/vishvananda/netlink/nl"
 	"github.com/vishvananda/netns"
@@ -31,6 +32,7 @@ type Handle struct {
 	netns   uint64
 	ns      *os.File // the namespace itself, nil where /proc is missing
 	journal journal
+	memo    memo
 
 	mu     sync.Mutex // guards closed against calls in flight
 	closed bool
@@ -43,7 +45,7 @@ type Handle struct {
 //
 // A kernel without RDMA is no error here, but of RDMALinks.
 func Open() (*Handle, error) {
-	h := &Handle{netns: threadNS()}
+	h := &Handle{netns: threadNS(), journal: journal{last: time.Now()}}
 	h.ns, _ = os.Open(threadNSPath())
 	var err error
 	if h.route, err = socket(unix.NETLINK_ROUTE); err != nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -23,8 +24,10 @@ import (
 type journal struct {
 	mu   sync.Mutex
 	file *os.File
-	read Mark // changes read so far
+	read Mark      // changes read so far
+	last time.Time // when the last one was
 	kept []policy.Change
+	buf  []byte
 }
 
 // keep is how many changes are remembered; older marks see ChangesLost.
@@ -35,11 +38,16 @@ type Mark uint64
 
 // Mark is now.
 func (h *Handle) Mark() Mark {
-	j := &h.journal
+	m, _ := h.journal.now()
+	return m
+}
+
+// now is the present mark, and since when it has been that.
+func (j *journal) now() (Mark, time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.drain()
-	return j.read
+	return j.read, j.last
 }
 
 // Since gives the changes of links, addresses, routes, rules and nexthop objects
@@ -70,7 +78,10 @@ func (j *journal) drain() {
 		j.add(policy.Change{})
 		return
 	}
-	buf := make([]byte, 32<<10)
+	if j.buf == nil {
+		j.buf = make([]byte, 32<<10)
+	}
+	buf := j.buf
 	for more := true; more; {
 		err = conn.Control(func(fd uintptr) {
 			n, _, err := unix.Recvfrom(int(fd), buf, unix.MSG_DONTWAIT)
@@ -95,7 +106,7 @@ func (j *journal) drain() {
 }
 
 func (j *journal) add(c policy.Change) {
-	j.read++
+	j.read, j.last = j.read+1, time.Now()
 	if j.kept = append(j.kept, c); len(j.kept) >= 2*keep {
 		j.kept = append([]policy.Change(nil), j.kept[keep:]...)
 	}

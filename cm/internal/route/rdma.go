@@ -43,7 +43,11 @@ func (h *Handle) RDMALinks() ([]RDMALink, error) {
 		if guid := a[attrNodeGUID]; len(guid) == 8 {
 			l.GUID = binary.NativeEndian.Uint64(guid)
 		}
-		ports, err := h.rdmaPorts(l.Index)
+		// A port changes its network device with an event of that, which is heard of.
+		ports, err := remember(h, portsOf(l.Index), func() ([]RDMALinkPort, bool, error) {
+			ports, err := h.rdmaPorts(l.Index)
+			return ports, true, err
+		})
 		if errnoOf(err) == unix.ENODEV || errnoOf(err) == unix.EINVAL {
 			continue // gone in between
 		}
