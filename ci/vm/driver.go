@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -503,13 +502,3 @@ var usableKVM = sync.OnceValue(func() bool {
 	_ = syscall.Close(int(fd))
 	return true
 })
-
-// hardwareKVM tells from /proc/cpuinfo whether the processor runs virtual machines.
-func hardwareKVM(cpuinfo string) bool {
-	for line := range strings.Lines(cpuinfo) {
-		if name, flags, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "flags" {
-			return slices.ContainsFunc(strings.Fields(flags), func(f string) bool { return f == "vmx" || f == "svm" })
-		}
-	}
-	return false
-}

@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // File descriptors that QEMU inherits, after the standard three.
@@ -80,4 +82,14 @@ func escapeComma(s string) string {
 		out = append(out, r)
 	}
 	return string(out)
+}
+
+// hardwareKVM tells from /proc/cpuinfo whether the processor runs virtual machines.
+func hardwareKVM(cpuinfo string) bool {
+	for line := range strings.Lines(cpuinfo) {
+		if name, flags, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "flags" {
+			return slices.ContainsFunc(strings.Fields(flags), func(f string) bool { return f == "vmx" || f == "svm" })
+		}
+	}
+	return false
 }

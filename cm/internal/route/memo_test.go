@@ -83,11 +83,11 @@ func TestMemo(t *testing.T) {
 	owned(0)
 
 	quiet()
-	i, err := s.Interface(a0)
+	_, err := s.Interface(a0)
 	require.NoError(t, err)
 	require.Zero(t, asks(func() { _, _ = s.Interface(a0) }))
 	s.ip(t, "link set a0 mtu 1300")
-	i, err = s.Interface(a0)
+	i, err := s.Interface(a0)
 	require.NoError(t, err)
 	require.Equal(t, 1300, i.MTU)
 
