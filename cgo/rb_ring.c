@@ -134,6 +134,15 @@ static void *run(void *arg)
 	return NULL;
 }
 
+static void close_fds(struct rb_ring *r)
+{
+	if (r->bell >= 0)
+		close(r->bell);
+	if (r->poke >= 0)
+		close(r->poke);
+	r->bell = r->poke = -1;
+}
+
 int rb_ring_new(uint64_t size, uint64_t spin_ns, struct ibv_comp_channel *channel, struct rb_ring **out)
 {
 	struct rb_ring *r = aligned_alloc(64, (sizeof(*r) + 63) / 64 * 64);
@@ -216,15 +225,14 @@ void rb_ring_stop(struct rb_ring *r)
 	rb_set(&r->stop, 1);
 	signal_fd(r->poke);
 	pthread_join(r->thread, NULL);
+	/* What is in memory can still be taken, until rb_ring_free. */
+	close_fds(r);
 }
 
 /* After stop, or where the thread never started. */
 void rb_ring_free(struct rb_ring *r)
 {
-	if (r->bell >= 0)
-		close(r->bell);
-	if (r->poke >= 0)
-		close(r->poke);
+	close_fds(r);
 	pthread_mutex_destroy(&r->lock);
 	free(r->cqs);
 	free(r->slots);

@@ -4,10 +4,14 @@ package cm
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"os"
 	"runtime"
+	"runtime/pprof"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,7 +26,7 @@ func holdings(t *testing.T) map[string]int {
 	for _, kind := range []string{"cm_id", "ctx", "qp", "cq", "srq", "pd", "mr"} {
 		h[kind] = owned(t, kind)
 	}
-	fds, err := os.ReadDir("/proc/self/fd")
+	fds, err := os.ReadDir(ownFDs())
 	require.NoError(t, err)
 	h["file descriptors"] = len(fds)
 	status, err := os.ReadFile("/proc/self/status")
@@ -42,6 +46,37 @@ func awaitHoldings(t *testing.T, before map[string]int) {
 		if maps.EqualFunc(now, before, func(now, before int) bool { return now <= before }) {
 			return
 		}
-		require.NoError(t, ctx.Err(), "now held: %v; before: %v", now, before)
+		if ctx.Err() != nil {
+			require.Fail(t, "more is held than before", tellHoldings(t, now, before))
+		}
 	}
 }
+
+// tellHoldings says what there is more of now, and which ones there are.
+func tellHoldings(t *testing.T, now, before map[string]int) string {
+	t.Helper()
+	var b strings.Builder
+	for _, what := range slices.Sorted(maps.Keys(now)) {
+		if now[what] <= before[what] {
+			continue
+		}
+		fmt.Fprintf(&b, "%s: %d, before: %d\n", what, now[what], before[what])
+		switch what {
+		case "goroutines":
+			require.NoError(t, pprof.Lookup("goroutine").WriteTo(&b, 1))
+		case "file descriptors":
+			b.WriteString(run(t, "ls -l "+ownFDs()))
+		case "pinned kB":
+		default:
+			for line := range strings.Lines(run(t, "rdma resource show "+what)) {
+				if strings.Contains(line, ownPID()) {
+					b.WriteString(line)
+				}
+			}
+		}
+	}
+	return b.String()
+}
+
+// ownFDs is the folder of this process's file descriptors, for other processes too.
+func ownFDs() string { return fmt.Sprintf("/proc/%d/fd", os.Getpid()) }

@@ -55,8 +55,11 @@ func run(t *testing.T, command string) string {
 // owned counts this process's objects of a kind in the kernel: "qp", "cm_id", ...
 func owned(t *testing.T, kind string) int {
 	t.Helper()
-	return strings.Count(run(t, "rdma resource show "+kind), fmt.Sprintf("pid %d ", os.Getpid()))
+	return strings.Count(run(t, "rdma resource show "+kind), ownPID())
 }
+
+// ownPID is how rdma resource show names this process.
+func ownPID() string { return fmt.Sprintf("pid %d ", os.Getpid()) }
 
 func ap(s string) netip.AddrPort {
 	if s == "" {
