@@ -43,7 +43,9 @@ func (p *PD) CreateAH(attr AHAttr) (*AH, error) {
 	c := attr.toC()
 	h, err := p.h.CreateAH(&c)
 	if err != nil {
-		return nil, &Error{Op: op, Object: p.node.name, Err: err, Hint: or(p.ctx.beyondAH(&attr), attr.explain())}
+		e := fail(op, p.node.name, err)
+		e.Hint = or(e.Hint, or(p.ctx.beyondAH(&attr), attr.explain()))
+		return nil, e
 	}
 	return newAH(p, h, attr.target(), h.Destroy), nil
 }

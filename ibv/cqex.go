@@ -95,11 +95,11 @@ func (c *CQ) Resize(size int) error {
 
 // cqError names what is beyond the device's limits; that of Size is looked up.
 func (c *Context) cqError(op, object string, err error, asked ...limitOf) error {
-	e := &Error{Op: op, Object: object, Err: err}
-	if errors.Is(err, syscall.ENODEV) {
-		e.Kind = ErrDeviceRemoved
+	e := fail(op, object, err)
+	if !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOMEM) {
+		return e
 	}
-	if lim, lerr := c.known(); lerr == nil && (errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOMEM)) {
+	if lim, lerr := c.known(); lerr == nil {
 		asked[len(asked)-1].on = lim.dev.MaxCQE
 		e.Hint = beyond("", asked...)
 	}

@@ -183,7 +183,7 @@ func (e *MemlockError) Error() string {
 func (e *MemlockError) Unwrap() []error { return []error{ErrMemlock, e.Err} }
 
 // fail wraps the failure of a verb on an open object.
-func fail(op, object string, err error) error {
+func fail(op, object string, err error) *Error {
 	e := &Error{Op: op, Object: object, Err: err}
 	switch {
 	case errors.Is(err, syscall.ENODEV):

@@ -57,9 +57,16 @@ func TestErrnos(t *testing.T) {
 			require.Contains(t, wrapped.Error(), part)
 		}
 	}
-	exhausted := fail("allocate PD", "rxe0", &cgo.Error{Op: "ibv_alloc_pd", Errno: syscall.EAGAIN})
-	require.ErrorIs(t, exhausted, ErrExhausted)
-	require.Contains(t, exhausted.Error(), "rdma.max")
+	none := &cgo.Error{Op: "ibv_create", Errno: syscall.EAGAIN}
+	for _, exhausted := range []error{ // also where the hint is looked for elsewhere
+		fail("allocate PD", "rxe0", none),
+		new(Context).cqError("create CQ", "rxe0", none),
+		new(SRQConfig).explain("create SRQ", "rxe0", new(DeviceAttr), none),
+		createError("create QP", "rxe0", new(cgo.QPInitAttr), new(limits), none),
+	} {
+		require.ErrorIs(t, exhausted, ErrExhausted)
+		require.Contains(t, exhausted.Error(), "rdma.max")
+	}
 	removed := fail("create CQ", "rxe0", &cgo.Error{Op: "ibv_create_cq", Errno: syscall.ENODEV})
 	require.ErrorIs(t, removed, ErrDeviceRemoved)
 	require.Contains(t, removed.Error(), "ibv_create_cq")

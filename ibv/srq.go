@@ -189,7 +189,7 @@ func (cfg *SRQConfig) attr(op string, pd *PD, dev *DeviceAttr) (*cgo.SRQInitAttr
 }
 
 func (cfg *SRQConfig) explain(op, object string, dev *DeviceAttr, err error) error {
-	e := &Error{Op: op, Object: object, Err: err}
+	e := fail(op, object, err)
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOMEM) {
 		e.Hint = beyond("",
 			limitOf{"MaxRecv", cfg.MaxRecv, dev.MaxSRQWR}, limitOf{"MaxSGE", cfg.MaxSGE, dev.MaxSRQSGE})
