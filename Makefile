@@ -63,7 +63,7 @@ model: packages ## random calls on random objects, from eight goroutines: SEED=1
 	RAILBIND_MODEL_SEED=$(SEED) RAILBIND_MODEL_N=$(N) go test -count=1 -run '^TestFakeModel$$' -v -timeout 1h ./ibv
 	go test -c -o $(TESTS)/model.test ./cm
 	@RAILBIND_MODEL_SEED=$(SEED) RAILBIND_MODEL_N=$(N) ci/guest -kernel $(KERNEL) -topo pair -timeout 2h -- \
-		$(TESTS)/model.test -test.run '^TestModelPair$$' -test.v -test.timeout 2h
+		$(TESTS)/model.test -test.run '^TestPairModel$$' -test.v -test.timeout 2h
 
 churn: packages ## make and close N objects: N=1000000 KERNEL=6.1
 	@mkdir -p $(TESTS)
