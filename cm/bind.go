@@ -89,7 +89,8 @@ func (id *ID) bind(addr netip.AddrPort) error {
 // explainBind says at which step between address and device the bind failed,
 // where the look-ups can tell.
 func explainBind(h policy.Host, addr netip.AddrPort, err error) error {
-	if !errors.Is(err, syscall.ENODEV) && !errors.Is(err, syscall.EADDRNOTAVAIL) {
+	// (ENXIO was seen where the address went away meanwhile.)
+	if !errors.Is(err, syscall.ENODEV) && !errors.Is(err, syscall.EADDRNOTAVAIL) && !errors.Is(err, syscall.ENXIO) {
 		return err
 	}
 	_, why := policy.ResolveBinding(h, addr)
