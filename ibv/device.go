@@ -51,7 +51,10 @@ func noRDMA(op string, err error) error {
 // openError tells apart why a device could not be opened.
 func openError(name string, err error) error {
 	const op = "open device"
-	e := &Error{Op: op, Object: name, Err: err}
+	e := fail(op, name, err)
+	if e.Kind == ErrExhausted { // hca_handle of the cgroup
+		return e
+	}
 	list, lerr := cgo.Devices()
 	if lerr != nil {
 		return noRDMA(op, lerr)

@@ -63,6 +63,7 @@ func TestErrnos(t *testing.T) {
 		new(Context).cqError("create CQ", "rxe0", none),
 		new(SRQConfig).explain("create SRQ", "rxe0", new(DeviceAttr), none),
 		createError("create QP", "rxe0", new(cgo.QPInitAttr), new(limits), none),
+		openError("rxe0", none),
 	} {
 		require.ErrorIs(t, exhausted, ErrExhausted)
 		require.Contains(t, exhausted.Error(), "rdma.max")

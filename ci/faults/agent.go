@@ -102,6 +102,9 @@ func (a *Agent) end(s syscall.Signal) {
 // Kill kills the server; Start starts another.
 func (a *Agent) Kill(struct{}, *struct{}) error { a.end(syscall.SIGKILL); return nil }
 
+// Stacks ends the server, and has it say where its goroutines were.
+func (a *Agent) Stacks(struct{}, *struct{}) error { a.end(syscall.SIGQUIT); return nil }
+
 // Start starts a server.
 func (a *Agent) Start(struct{}, *struct{}) error { return a.start() }
 

@@ -262,10 +262,14 @@ func (r *runner) under(ctx context.Context, all []*worker, f fault) error {
 // peerLeaks asks whether the server holds more than at the beginning. Of a client
 // that went without a word it hears when its own wait is over.
 func (r *runner) peerLeaks(ctx context.Context) error {
-	return r.peer.awaitNoMore(ctx, 6*deadline, func() (h Holdings, err error) {
+	err := r.peer.awaitNoMore(ctx, 6*deadline, func() (h Holdings, err error) {
 		err = r.h.agent.Call("Agent.Holdings", struct{}{}, &h)
 		return h, err
 	})
+	if err != nil {
+		err = errors.Join(fmt.Errorf("at the server: %w", err), r.h.agent.Call("Agent.Stacks", struct{}{}, new(struct{})))
+	}
+	return err
 }
 
 // counts are what workers have done together.
