@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"runtime"
@@ -54,6 +55,19 @@ func holdingsOf(pid int) (Holdings, error) {
 		h["goroutine"] = runtime.NumGoroutine()
 	}
 	return h, nil
+}
+
+// steady counts until two counts are the same: the kernel's list of its objects
+// can leave out some while others come and go. (Once it left out all.)
+func steady(count func() (Holdings, error)) (now Holdings, err error) {
+	for range 100 {
+		before := now
+		if now, err = count(); err != nil || maps.Equal(before, now) {
+			return now, err
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return nil, fmt.Errorf("what is held does not come to rest: %v", now)
 }
 
 // over says what now has more of than before.

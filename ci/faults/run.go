@@ -87,10 +87,17 @@ func (r *runner) warmUp(ctx context.Context) error {
 		return err
 	}
 	pause(ctx, time.Second)
-	if r.before, err = holdingsOf(os.Getpid()); err != nil {
+	if r.before, err = steady(func() (Holdings, error) { return holdingsOf(os.Getpid()) }); err != nil {
 		return err
 	}
-	return r.h.agent.Call("Agent.Holdings", struct{}{}, &r.peer)
+	r.peer, err = steady(r.atPeer)
+	return err
+}
+
+// atPeer is what the server holds.
+func (r *runner) atPeer() (h Holdings, err error) {
+	err = r.h.agent.Call("Agent.Holdings", struct{}{}, &h)
+	return h, err
 }
 
 // start starts workers; stop ends them.
@@ -262,10 +269,7 @@ func (r *runner) under(ctx context.Context, all []*worker, f fault) error {
 // peerLeaks asks whether the server holds more than at the beginning. Of a client
 // that went without a word it hears when its own wait is over.
 func (r *runner) peerLeaks(ctx context.Context) error {
-	err := r.peer.awaitNoMore(ctx, 6*deadline, func() (h Holdings, err error) {
-		err = r.h.agent.Call("Agent.Holdings", struct{}{}, &h)
-		return h, err
-	})
+	err := r.peer.awaitNoMore(ctx, 6*deadline, r.atPeer)
 	if err != nil {
 		err = errors.Join(fmt.Errorf("at the server: %w", err), r.h.agent.Call("Agent.Stacks", struct{}{}, new(struct{})))
 	}
