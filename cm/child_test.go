@@ -19,9 +19,10 @@ import (
 const childRole = "CM_TEST_CHILD"
 
 var children = map[string]func(t *testing.T, args []string){
-	"removal":      childRemoval,
-	"muting":       childMuting,
-	"inaccessible": childInaccessible,
+	"removal":              childRemoval,
+	"muting":               childMuting,
+	"inaccessible":         childInaccessible,
+	"ten thousand waiters": childTenThousandWaiters,
 }
 
 // child runs a role in a mount namespace of its own; what it logs is t's, and its

@@ -554,9 +554,13 @@ func threads(t *testing.T) int {
 }
 
 // Ten thousand ids of one event channel wait, and close at once, on a handful
-// of OS threads.
+// of OS threads: those of a process that has done nothing else, since Go ends none.
 func TestPairTenThousandWaiters(t *testing.T) {
 	needTopo(t, "pair")
+	child(t, "ten thousand waiters")
+}
+
+func childTenThousandWaiters(t *testing.T, _ []string) {
 	const n, most = 10_000, 40
 	ch, err := NewEventChannel()
 	require.NoError(t, err)
