@@ -52,7 +52,7 @@ func noRDMA(op string, err error) error {
 func openError(name string, err error) error {
 	const op = "open device"
 	e := fail(op, name, err)
-	if e.Kind == ErrExhausted { // hca_handle of the cgroup
+	if errors.Is(e, ErrExhausted) { // hca_handle of the cgroup
 		return e
 	}
 	list, lerr := cgo.Devices()

@@ -392,7 +392,7 @@ func TestPairWatch(t *testing.T) {
 	next("accepted")
 	ip(t, "address del 10.1.0.1/24 dev a0")
 	t.Cleanup(func() { _ = exec.Command("ip", "address", "replace", "10.1.0.1/24", "dev", "a0").Run() }) // where this fails half-way
-	for m := next("refused"); m["error"] != "ErrNotLocal"; { // in the middle of it, it is the route that is missing
+	for m := next("refused"); m["error"] != "ErrNotLocal"; {                                             // in the middle of it, it is the route that is missing
 		require.True(t, lines.Scan())
 		m = parseJSON(t, lines.Text())
 	}
