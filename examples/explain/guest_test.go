@@ -391,8 +391,10 @@ func TestPairWatch(t *testing.T) {
 	ip(t, "route del 10.1.0.2/32 via 10.2.0.2 dev b0")
 	next("accepted")
 	ip(t, "address del 10.1.0.1/24 dev a0")
-	t.Cleanup(func() { _ = exec.Command("ip", "address", "replace", "10.1.0.1/24", "dev", "a0").Run() }) // where this fails half-way
-	for m := next("refused"); m["error"] != "ErrNotLocal"; {                                             // in the middle of it, it is the route that is missing
+	// (Where this fails half-way, others need the address.)
+	t.Cleanup(func() { _ = exec.Command("ip", "address", "replace", "10.1.0.1/24", "dev", "a0").Run() })
+	// (In the middle of it, it is the route that is missing.)
+	for m := next("refused"); m["error"] != "ErrNotLocal"; {
 		require.True(t, lines.Scan())
 		m = parseJSON(t, lines.Text())
 	}

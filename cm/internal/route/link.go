@@ -18,18 +18,8 @@ func (h *Handle) Interface(index int) (policy.Interface, error) {
 	if index <= 0 {
 		return policy.Interface{}, fmt.Errorf("network device %d: %w", index, unix.ENODEV)
 	}
-	return remember(h, linkOf(index), func() (policy.Interface, bool, error) {
-		i, err := h.link(index)
-		return i, true, err
-	})
+	return remember(h, linkOf(index), func() (policy.Interface, error) { return h.link(index) }, nil)
 }
-
-// linkOf and addressesOf are questions of the memo.
-type (
-	linkOf      int
-	addressesOf uint8 // family
-	portsOf     int   // RDMA device
-)
 
 // InterfaceByName returns the network device of that name or alternative name,
 // or an error that matches ENODEV.
@@ -125,10 +115,7 @@ type address struct {
 // addresses lists the addresses that can be bound: the kernel's own check leaves
 // out tentative IPv6 addresses, unless they are optimistic.
 func (h *Handle) addresses(family uint8) ([]address, error) {
-	return remember(h, addressesOf(family), func() ([]address, bool, error) {
-		all, err := h.dumpAddresses(family)
-		return all, true, err
-	})
+	return remember(h, addressesOf(family), func() ([]address, error) { return h.dumpAddresses(family) }, nil)
 }
 
 func (h *Handle) dumpAddresses(family uint8) ([]address, error) {

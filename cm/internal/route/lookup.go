@@ -19,7 +19,7 @@ import (
 //
 // A refusal of the kernel is a Route of a negative kind with its errno.
 func (h *Handle) Route(q policy.Query) (policy.Route, error) {
-	r, err := remember(h, q, func() (policy.Route, bool, error) { return h.lookUp(q) })
+	r, err := remember(h, q, func() (policy.Route, error) { return h.lookUp(q) }, direct)
 	r.Netdev = h.name(r.Ifindex)
 	for i := range r.Hops {
 		r.Hops[i].Netdev = h.name(r.Hops[i].Ifindex)
@@ -27,12 +27,14 @@ func (h *Handle) Route(q policy.Query) (policy.Route, error) {
 	return r, err
 }
 
-// lookUp is Route without a memory, and without names. keep says that the kernel tells of what changes
-// the answer, which it does not of a gateway's health, by which it may choose among
-// several.
-func (h *Handle) lookUp(q policy.Query) (_ policy.Route, keep bool, _ error) {
+// direct reports whether the kernel tells of all that changes a route: it does not
+// of a gateway's health, by which it may choose among several.
+func direct(r policy.Route) bool { return !r.Gateway.IsValid() && r.Hops == nil }
+
+// lookUp is Route without a memory, and without names.
+func (h *Handle) lookUp(q policy.Query) (policy.Route, error) {
 	if !q.Dst.IsValid() || q.Src.IsValid() && q.Src.Is4() != q.Dst.Is4() {
-		return policy.Route{}, false, fmt.Errorf("look up the route %s: %w", q, unix.EINVAL)
+		return policy.Route{}, fmt.Errorf("look up the route %s: %w", q, unix.EINVAL)
 	}
 	bits := uint8(q.Dst.BitLen())
 	header := make([]byte, unix.SizeofRtMsg)
@@ -61,16 +63,15 @@ func (h *Handle) lookUp(q policy.Query) (_ policy.Route, keep bool, _ error) {
 	}
 	msgs, err := h.request(unix.NETLINK_ROUTE, unix.RTM_GETROUTE, 0, unix.RTM_NEWROUTE, header, attrs...)
 	if kind, ok := refusals[errnoOf(err)]; ok {
-		return policy.Route{Query: q, Kind: kind, Errno: errnoOf(err)}, true, nil
+		return policy.Route{Query: q, Kind: kind, Errno: errnoOf(err)}, nil
 	}
 	if err != nil {
-		return policy.Route{}, false, fmt.Errorf("look up the route %s: %w", q, err)
+		return policy.Route{}, fmt.Errorf("look up the route %s: %w", q, err)
 	}
 	if len(msgs) == 0 || len(msgs[0]) < unix.SizeofRtMsg {
-		return policy.Route{}, false, fmt.Errorf("look up the route %s: the kernel answered nothing: %w", q, unix.EPROTO)
+		return policy.Route{}, fmt.Errorf("look up the route %s: the kernel answered nothing: %w", q, unix.EPROTO)
 	}
-	r, err := h.parse(q, msgs[0])
-	return r, !r.Gateway.IsValid() && r.Hops == nil, err
+	return h.parse(q, msgs[0])
 }
 
 // refusals are the errnos by which a look-up says which kind of route it met.

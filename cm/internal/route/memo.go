@@ -33,13 +33,21 @@ const (
 	most    = 1024                   // answers at once
 )
 
+// Questions beside a policy.Query: of a network device by its index, of the
+// addresses of a family, of the ports of an RDMA device by its index.
+type (
+	linkOf      int
+	addressesOf uint8
+	portsOf     int
+)
+
 // remember answers a question from memory, or asks it: one at a time, so that of
 // many that ask the same at once the first asks for all. ask remembers nothing
-// itself. What it gives may be shared: nobody writes to it.
-func remember[T any](h *Handle, question any, ask func() (v T, keep bool, err error)) (T, error) {
+// itself. What it gives may be shared: nobody writes to it. Where there is a keep,
+// it says of which answers the kernel tells each change.
+func remember[T any](h *Handle, question any, ask func() (T, error), keep func(T) bool) (T, error) {
 	if h == nil {
-		v, _, err := ask()
-		return v, err
+		return ask()
 	}
 	m := &h.memo
 	m.mu.Lock()
@@ -52,8 +60,8 @@ func remember[T any](h *Handle, question any, ask func() (v T, keep bool, err er
 	if known, ok := m.kept[question]; ok && began.Sub(known.asked) < lasts {
 		return known.value.(T), nil
 	}
-	v, keep, err := ask()
-	if keep && err == nil && began.Sub(since) >= silence {
+	v, err := ask()
+	if err == nil && (keep == nil || keep(v)) && began.Sub(since) >= silence {
 		if len(m.kept) >= most {
 			clear(m.kept)
 		}

@@ -44,10 +44,7 @@ func (h *Handle) RDMALinks() ([]RDMALink, error) {
 			l.GUID = binary.NativeEndian.Uint64(guid)
 		}
 		// A port changes its network device with an event of that, which is heard of.
-		ports, err := remember(h, portsOf(l.Index), func() ([]RDMALinkPort, bool, error) {
-			ports, err := h.rdmaPorts(l.Index)
-			return ports, true, err
-		})
+		ports, err := remember(h, portsOf(l.Index), func() ([]RDMALinkPort, error) { return h.rdmaPorts(l.Index) }, nil)
 		if errnoOf(err) == unix.ENODEV || errnoOf(err) == unix.EINVAL {
 			continue // gone in between
 		}
