@@ -101,10 +101,16 @@ func (p *Process) Status() int {
 	select {
 	case <-p.ended:
 	case <-time.After(Patience):
-		p.stacks()
-		p.t.Fatalf("%v hangs; it said:\n%s%s", p.args, p.Out.String(), p.Err.String())
+		p.hung(p.t, "hangs")
 	}
 	return p.code
+}
+
+// hung fails the test for what the program has not done in time.
+func (p *Process) hung(t *testing.T, what string) {
+	t.Helper()
+	p.stacks()
+	t.Fatalf("%v %s; it said:\n%s%s", p.args, what, p.Out.String(), p.Err.String())
 }
 
 // stacks ends a program that hangs, and has what it said end in where. (A program
@@ -149,8 +155,7 @@ func (p *Process) SaysTimes(s string, n int) {
 	p.t.Helper()
 	said := func() bool { return strings.Count(p.Err.String()+p.Out.String(), s) >= n }
 	if !within(said, 5*time.Millisecond) {
-		p.stacks()
-		p.t.Fatalf("%v did not say %q; it said:\n%s%s", p.args, s, p.Out.String(), p.Err.String())
+		p.hung(p.t, fmt.Sprintf("did not say %q", s))
 	}
 }
 
@@ -177,8 +182,7 @@ func (p *Process) Listens(t *testing.T, port string, tcp bool) {
 		return err == nil && strings.Contains(string(out), ":"+port+" ")
 	}
 	if !within(listens, 20*time.Millisecond) {
-		p.stacks()
-		t.Fatalf("%v never listened: %s", p.args, p.Err.String())
+		p.hung(t, "never listened")
 	}
 }
 
