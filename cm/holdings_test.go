@@ -68,10 +68,8 @@ func tellHoldings(t *testing.T, now, before map[string]int) string {
 			b.WriteString(run(t, "ls -l "+ownFDs()))
 		case "pinned kB":
 		default:
-			for line := range strings.Lines(run(t, "rdma resource show "+what)) {
-				if strings.Contains(line, ownPID()) {
-					b.WriteString(line)
-				}
+			for _, line := range ownedLines(t, what) {
+				b.WriteString(line)
 			}
 		}
 	}
@@ -80,3 +78,24 @@ func tellHoldings(t *testing.T, now, before map[string]int) string {
 
 // ownFDs is the folder of this process's file descriptors, for other processes too.
 func ownFDs() string { return fmt.Sprintf("/proc/%d/fd", os.Getpid()) }
+
+// What is held counts also where the thread that made it has ended, as threads do
+// that were locked.
+func TestPairHoldingsOfThreads(t *testing.T) {
+	needTopo(t, "pair")
+	before := owned(t, "cm_id")
+	var id *ID
+	ended := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and so it ends with the goroutine
+		var err error
+		if id, err = NewID(IDConfig{}); err == nil {
+			err = id.Bind(ap("10.1.0.1:0"))
+		}
+		ended <- err
+	}()
+	require.NoError(t, <-ended)
+	require.Equal(t, before+1, owned(t, "cm_id"))
+	require.NoError(t, id.Close())
+	require.Equal(t, before, owned(t, "cm_id"))
+}

@@ -2,7 +2,6 @@ package cm
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -52,14 +51,24 @@ func run(t *testing.T, command string) string {
 	return string(out)
 }
 
-// owned counts this process's objects of a kind in the kernel: "qp", "cm_id", ...
+// owned counts the objects of a kind that user space holds.
 func owned(t *testing.T, kind string) int {
 	t.Helper()
-	return strings.Count(run(t, "rdma resource show "+kind), ownPID())
+	return len(ownedLines(t, kind))
 }
 
-// ownPID is how rdma resource show names this process.
-func ownPID() string { return fmt.Sprintf("pid %d ", os.Getpid()) }
+// ownedLines are these objects, whoever made them: the kernel names the thread that
+// made an object, not its process, and nobody once that thread has ended. Its own
+// objects have a module's name in brackets.
+func ownedLines(t *testing.T, kind string) (lines []string) {
+	t.Helper()
+	for line := range strings.Lines(run(t, "rdma resource show "+kind)) {
+		if !strings.Contains(line, " comm [") {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
 
 func ap(s string) netip.AddrPort {
 	if s == "" {

@@ -15,7 +15,9 @@ import (
 )
 
 // Holdings are what a process holds: its RDMA objects by kind, as the kernel
-// counts them, its file descriptors and its goroutines.
+// counts them, its file descriptors and its goroutines. The objects are those of
+// all processes of the host, where it is the only one with RDMA: the kernel names
+// the thread that made an object, and nobody once that has ended.
 type Holdings map[string]int
 
 func holdingsOf(pid int) (Holdings, error) {
@@ -29,13 +31,13 @@ func holdingsOf(pid int) (Holdings, error) {
 			continue
 		}
 		var list []struct {
-			PID int `json:"pid"`
+			Comm string `json:"comm"`
 		}
 		if err := json.Unmarshal(out, &list); err != nil {
 			return nil, fmt.Errorf("rdma resource show %s: %w", object, err)
 		}
 		for _, o := range list {
-			if o.PID == pid {
+			if !strings.HasPrefix(o.Comm, "[") { // a module of the kernel
 				h[object]++
 			}
 		}
