@@ -127,6 +127,7 @@ func (c *Conn) makeResources() (err error) {
 	if c.m, err = newMover(c.id.Context(), c.pd, c.q); err != nil {
 		return errors.Join(err, c.pd.Close())
 	}
+	c.m.siw = dev.VendorID == vendorSiw
 	c.qp, err = c.id.CreateQP(c.pd, c.m.qpConfig())
 	if err == nil {
 		err = c.m.start(c.qp, c.id.Done(), c.id.qpFailed)

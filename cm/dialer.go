@@ -162,6 +162,9 @@ func (d *Dialer) dialOnce(ctx context.Context, dst netip.AddrPort) (*Conn, error
 		c.abandon()
 		return nil, err
 	}
+	if c.m != nil && c.m.siw {
+		go c.m.nudge()
+	}
 	return c, nil
 }
 

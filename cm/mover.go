@@ -18,6 +18,7 @@ type mover struct {
 	mr   *ibv.MR // SendDepth buffers, then RecvDepth buffers
 	cq   *ibv.CQ
 	done func() // gives the completion channel back
+	siw  bool   // see nudge
 
 	free    chan int       // send slots that are free
 	sends   []sending      // by slot

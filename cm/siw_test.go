@@ -4,7 +4,9 @@ package cm
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,4 +70,32 @@ func TestSiwRefuses(t *testing.T) {
 		require.ErrorIs(t, <-asked, ErrRejected)
 		require.NoError(t, client.QP().Close())
 	})
+}
+
+// A message that siw leaves unread at the accepting side is read with the next data:
+// the side that dialled sends some, unasked.
+func TestSiwNudge(t *testing.T) {
+	needTopo(t, "pair")
+	require.True(t, iwarp(), "this test is for -transport siw")
+	client, server := pairUp(t, "10.1.0.1:0", Dialer{LocalAddr: ap("10.1.0.1:0")}, AcceptConfig{})
+	received := func() string {
+		socket := run(t, fmt.Sprintf("ss -HtinO src %v and dst %v", server.LocalAddr(), client.LocalAddr()))
+		_, rest, _ := strings.Cut(socket, " bytes_received:")
+		bytes, _, _ := strings.Cut(rest, " ")
+		require.NotEmpty(t, bytes, socket)
+		return bytes
+	}
+	before := received() // the request of the connection
+	require.Eventually(t, func() bool { return received() != before }, time.Minute, 100*time.Millisecond)
+
+	// Nobody sees it: messages and WRITEs pass as ever.
+	ctx := within(t, time.Minute)
+	require.NoError(t, client.Send(ctx, []byte("hello")))
+	buf := make([]byte, 10)
+	n, err := server.Recv(ctx, buf)
+	require.NoError(t, err)
+	require.Equal(t, "hello", string(buf[:n]))
+	require.NoError(t, server.Send(ctx, buf[:n]))
+	_, err = client.Recv(ctx, buf)
+	require.NoError(t, err)
 }

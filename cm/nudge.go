@@ -1,0 +1,34 @@
+package cm
+
+import (
+	"context"
+	"time"
+
+	"github.com/railbind/railbind/ibv"
+)
+
+// vendorSiw is the kernel's software iWARP device.
+const vendorSiw = 0x626d74
+
+// nudges are the pauses before each nudge.
+var nudges = []time.Duration{50 * time.Millisecond, 500 * time.Millisecond, 5 * time.Second}
+
+// nudge makes up for a fault of the kernel's siw (6.1 to 7.2). The side that accepts
+// sends its answer first and watches its TCP socket after that: a message that comes
+// in between lies there unread until more data arrives (siw_accept). So the side that
+// dialled writes nothing to nowhere a few times, which is more data, and which nobody
+// sees.
+func (m *mover) nudge() {
+	for _, pause := range nudges {
+		select {
+		case <-time.After(pause):
+		case <-m.drained:
+			return
+		case <-m.ended:
+			return
+		}
+		if m.write(context.Background(), ibv.SGE{}, ibv.Remote{}) != nil {
+			return // the connection's end, which others tell
+		}
+	}
+}
