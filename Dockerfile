@@ -15,7 +15,7 @@ RUN make build
 
 FROM debian:bookworm-slim
 LABEL org.opencontainers.image.title="railbind" \
-      org.opencontainers.image.description="RDMA for Go that keeps the device you bound: rb-explain, rb-rping, and rdma-core's test programs" \
+      org.opencontainers.image.description="RDMA for Go that keeps the device you bound: its programs, rb-*, and rdma-core's test programs" \
       org.opencontainers.image.source="https://github.com/railbind/railbind" \
       org.opencontainers.image.licenses="Apache-2.0"
 RUN apt-get update \
@@ -27,6 +27,6 @@ RUN apt-get update \
         librdmacm1 \
         rdmacm-utils \
     && rm -rf /var/lib/apt/lists/*
-COPY --from=build /src/bin/ /usr/local/bin/
+COPY --from=build /src/bin/rb-* /usr/local/bin/
 # No ENTRYPOINT: any of the programs is the command, rdma-core's as well as ours.
 CMD ["rb-explain", "-h"]

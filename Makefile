@@ -4,6 +4,8 @@ BIN     := bin
 TESTS   := $(BIN)/test
 # The examples that are installed programs: bin/rb-NAME.
 PROGRAMS := rping explain doctor perf ucmatose udaddy mckey cmtime pingpong perftest many
+# Those that the guide runs, under their own names.
+SMALL    := dial serve kv copy rails discover
 # The packages whose tests run again in the guest, where RDMA is.
 GUEST   := ibv cm cm/internal/route
 LINT    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
@@ -22,6 +24,7 @@ packages:
 build: packages ## build the programs to bin/
 	@mkdir -p $(BIN)
 	cd examples && for p in $(PROGRAMS); do go build -o ../$(BIN)/rb-$$p ./$$p || exit 1; done
+	cd examples && go build -o ../$(BIN)/ $(addprefix ./,$(SMALL))
 
 demo: build ## show the main job on real RDMA, in two Soft-RoCE guests
 	@ci/demo
@@ -115,7 +118,7 @@ lint: packages ## check the style of Go and shell
 	@ci/packages lint
 	go run $(LINT) run ./...
 	cd examples && go run $(LINT) run ./...
-	shellcheck ci/guest ci/matrix ci/packages ci/guest-test ci/demo ci/image-test ci/containers ci/expect.sh ci/dlopen ci/topo/* .ci/run
+	shellcheck ci/guest ci/matrix ci/packages ci/guest-test ci/demo ci/image-test ci/containers ci/expect.sh ci/dlopen ci/topo/* .ci/run examples/cijob/run
 
 bench: build ## take the figures of examples/perf/BENCHMARKS.md anew: SHORT=1, ONLY=SECTION,SECTION
 	cd examples && go build -o ../$(BIN)/versus ./perf/versus && go build -o ../$(BIN)/figures ./perf/figures
