@@ -36,7 +36,8 @@ func CreateEventChannel() (EventChannel, error) {
 	enter()
 	defer leave()
 	var ch EventChannel
-	err := check("rdma_create_event_channel", int(C.rb_cm_create_channel(&ch.p)))
+	const op = "rdma_create_event_channel"
+	err := listing(op, func() error { return check(op, int(C.rb_cm_create_channel(&ch.p))) })
 	return ch, err
 }
 
@@ -269,8 +270,13 @@ func CMDevices() (DeviceList, []Context, error) {
 	enter()
 	defer leave()
 	var l DeviceList
-	n := int(C.rb_cm_get_devices(&l.p))
-	if err := check("rdma_get_devices", n); err != nil {
+	var n int
+	const op = "rdma_get_devices"
+	err := listing(op, func() error {
+		n = int(C.rb_cm_get_devices(&l.p))
+		return check(op, n)
+	})
+	if err != nil {
 		return DeviceList{}, nil, err
 	}
 	out := make([]Context, n)

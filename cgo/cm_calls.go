@@ -6,7 +6,11 @@ package cgo
 // #include "rb_cm_calls.h"
 import "C"
 
-import "unsafe"
+import (
+	"strings"
+	"syscall"
+	"unsafe"
+)
 
 // QPAttr gives the attributes, and their mask, that move a QP of this id to a
 // state, for a QP that librdmacm does not move.
@@ -112,15 +116,27 @@ func (id ID) LeaveMulticast(group SockAddr) error {
 func GetAddrInfo(node, service string, hints AddrInfo) ([]AddrInfo, error) {
 	enter()
 	defer leave()
-	n, s := cString(node), cString(service)
+	const op = "rdma_getaddrinfo"
+	n, s, err := cStrings(op, node, service)
+	if err != nil {
+		return nil, err
+	}
 	defer C.free(unsafe.Pointer(n))
 	defer C.free(unsafe.Pointer(s))
 	h := toHints(hints)
 	var list *C.struct_rdma_addrinfo
-	if err := check("rdma_getaddrinfo", int(C.rb_cm_getaddrinfo(n, s, &h, &list))); err != nil {
+	if err := check(op, int(C.rb_cm_getaddrinfo(n, s, &h, &list))); err != nil {
 		return nil, err
 	}
 	return addrInfos(list), nil
+}
+
+// cStrings refuses a text with a zero byte: C would take the part before it.
+func cStrings(op, node, service string) (n, s *C.char, err error) {
+	if strings.IndexByte(node, 0) >= 0 || strings.IndexByte(service, 0) >= 0 {
+		return nil, nil, &Error{Op: op, Errno: syscall.EINVAL}
+	}
+	return cString(node), cString(service), nil
 }
 
 // cString is NULL for the empty string, which C takes for none given.
@@ -165,11 +181,15 @@ const addrInfoSince = 60
 func (id ID) ResolveAddrInfo(node, service string, hints AddrInfo) error {
 	enter()
 	defer leave()
-	n, s := cString(node), cString(service)
+	const op = "rdma_resolve_addrinfo"
+	n, s, err := cStrings(op, node, service)
+	if err != nil {
+		return err
+	}
 	defer C.free(unsafe.Pointer(n))
 	defer C.free(unsafe.Pointer(s))
 	h := toHints(hints)
-	return checkNewer("rdma_resolve_addrinfo", addrInfoSince, int(C.rb_cm_resolve_addrinfo(id.p, n, s, &h)))
+	return checkNewer(op, addrInfoSince, int(C.rb_cm_resolve_addrinfo(id.p, n, s, &h)))
 }
 
 // QueryAddrInfo takes what ResolveAddrInfo has found, once.

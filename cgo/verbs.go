@@ -7,6 +7,8 @@ import "C"
 
 import (
 	"encoding/binary"
+	"strings"
+	"syscall"
 	"unsafe"
 )
 
@@ -21,8 +23,13 @@ func Devices() ([]DeviceInfo, error) {
 	defer leave()
 	for room := 16; ; {
 		buf := make([]C.struct_rb_device, room)
-		n := int(C.rb_devices(&buf[0], C.int(room)))
-		if err := check("ibv_get_device_list", n); err != nil {
+		var n int
+		const op = "ibv_get_device_list"
+		err := listing(op, func() error {
+			n = int(C.rb_devices(&buf[0], C.int(room)))
+			return check(op, n)
+		})
+		if err != nil {
 			return nil, err
 		}
 		if n > room {
@@ -53,9 +60,18 @@ func Open(name string) (Context, error) {
 	defer leave()
 	// A name of Go's with its terminating zero, alive during the call: no copy
 	// in C memory to free.
+	const op = "ibv_open_device"
+	if strings.IndexByte(name, 0) >= 0 { // C would look for what stands before it
+		return Context{}, &Error{Op: op, Errno: syscall.ENODEV}
+	}
 	b := append([]byte(name), 0)
-	r := C.rb_open((*C.char)(unsafe.Pointer(&b[0])))
-	return Context{r.p}, check("ibv_open_device", int(r.err))
+	var c Context
+	err := listing(op, func() error {
+		r := C.rb_open((*C.char)(unsafe.Pointer(&b[0])))
+		c.p = r.p
+		return check(op, int(r.err))
+	})
+	return c, err
 }
 
 // Close closes a context that Open gave.

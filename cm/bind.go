@@ -93,6 +93,9 @@ func explainBind(h policy.Host, addr netip.AddrPort, err error) error {
 	if !errors.Is(err, syscall.ENODEV) && !errors.Is(err, syscall.EADDRNOTAVAIL) && !errors.Is(err, syscall.ENXIO) {
 		return err
 	}
+	if short := cgo.NoFiles(1); short != nil { // librdmacm could not open the device
+		return fmt.Errorf("open its device: %w (the kernel said: %w)", short, err)
+	}
 	_, why := policy.ResolveBinding(h, addr)
 	switch {
 	case errors.Is(why, ErrLookup):

@@ -22,6 +22,7 @@ var children = map[string]func(t *testing.T, args []string){
 	"removal":              childRemoval,
 	"muting":               childMuting,
 	"inaccessible":         childInaccessible,
+	"few files":            childFewFiles,
 	"ten thousand waiters": childTenThousandWaiters,
 }
 

@@ -84,7 +84,14 @@ func newConn(id *ID, q QueueConfig, resources func(*ibv.Context) (Resources, err
 	c := &Conn{id: id, q: q.withDefaults(), closed: make(chan struct{})}
 	var err error
 	if resources != nil {
+		returned := false
+		defer func() {
+			if !returned { // the caller's function has panicked, or ended its goroutine
+				_ = id.Close()
+			}
+		}()
 		err = c.borrowResources(resources)
+		returned = true
 	} else {
 		err = c.makeResources()
 	}

@@ -36,8 +36,9 @@ type ConnParam struct {
 	// Soft-RoCE takes 7 for "without end", and never notices that a peer has
 	// vanished. None: never.
 	RetryCount uint8
-	// RNRRetryCount, 1 to 7, is how often a message is sent again that met no
-	// posted receive; 7 means without end. 0: 7. None: never.
+	// RNRRetryCount, 1 to 7, is how often the peer shall send a message again that
+	// met no posted receive here; 7 means without end. 0: 7. None: never. How often
+	// this end does is for the peer to say, and so no protection against it.
 	RNRRetryCount uint8
 }
 

@@ -75,7 +75,17 @@ func borrow(raw cgo.Context) (*ibv.Context, error) {
 
 // refreshLocked asks librdmacm again for its devices: new ones are added, ones
 // that are gone are let go.
+//
+// What librdmacm cannot open it forgets, so that without room for the files of all
+// of them it is not asked.
 func refreshLocked() error {
+	present, err := cgo.Devices()
+	if err == nil {
+		err = cgo.NoFiles(len(present) - len(devices.byRaw))
+	}
+	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+		return fmt.Errorf("open the RDMA devices: %w", err)
+	}
 	list, raws, err := cgo.CMDevices()
 	if err != nil {
 		if errors.Is(err, syscall.ENODEV) || errors.Is(err, syscall.ENOSYS) {

@@ -342,3 +342,28 @@ func TestPairProtocolRule(t *testing.T) {
 	require.NoError(t, id.ResolveAddr(within(t, time.Minute), ap(""), ap("10.1.0.2:1")))
 	require.Equal(t, dev("rxe0"), id.Binding().Device)
 }
+
+// TestPairCallbackPanics: a function of the caller's that does not return leaves no
+// id behind, and the peer hears of it at once.
+func TestPairCallbackPanics(t *testing.T) {
+	needTopo(t, "pair")
+	ctx := within(t, time.Minute)
+	l := listen(t, home, ListenConfig{})
+	before := owned(t, "cm_id")
+	broken := func(*ibv.Context) (Resources, error) { panic("broken") }
+	require.PanicsWithValue(t, "broken", func() {
+		_, _ = (&Dialer{LocalAddr: ap(home), Resources: broken}).DialAddr(ctx, l.Addr())
+	})
+	refused := make(chan error, 1)
+	go func() {
+		_, err := (&Dialer{LocalAddr: ap(home)}).DialAddr(ctx, l.Addr())
+		refused <- err
+	}()
+	r, err := l.Accept(ctx)
+	require.NoError(t, err)
+	require.PanicsWithValue(t, "broken", func() {
+		_, _ = r.Accept(ctx, AcceptConfig{Resources: broken})
+	})
+	require.ErrorIs(t, <-refused, ErrRejected)
+	require.Equal(t, before, owned(t, "cm_id"))
+}

@@ -101,7 +101,8 @@ func TestPairAddrInfo(t *testing.T) {
 	for _, c := range []struct {
 		node  string
 		hints AddrInfoHints
-	}{{"fd01::1", AddrInfoHints{NumericHost: true, IPv4: true}}, {"no-such-name", AddrInfoHints{NumericHost: true}}} {
+	}{{"fd01::1", AddrInfoHints{NumericHost: true, IPv4: true}}, {"no-such-name", AddrInfoHints{NumericHost: true}},
+		{"10.1.0.1\x00.other", AddrInfoHints{NumericHost: true}}} {
 		_, err = GetAddrInfo(ctx, c.node, "7471", c.hints)
 		require.Error(t, err)
 		require.True(t, strings.Contains(err.Error(), c.node), err)

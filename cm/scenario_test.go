@@ -413,6 +413,15 @@ func TestPairBindErrors(t *testing.T) {
 		{"[fe80::1]:0", ErrScope, syscall.EINVAL, StateIdle},
 		{"[fe80::1%b0]:0", syscall.ENODEV, syscall.ENODEV, StatePoisoned},
 		{"[fe80::1%nosuch]:0", syscall.ENODEV, syscall.ENODEV, StateIdle},
+		{"[fe80::1%nosuch]:0", ErrScope, syscall.EINVAL, StateIdle},
+		{"[fe80::1%0]:0", ErrScope, syscall.ENODEV, StateIdle},
+		{"[fe80::1%+2]:0", ErrScope, syscall.ENODEV, StateIdle},
+		{"[fe80::1%9999]:0", ErrScope, syscall.ENODEV, StateIdle},
+		{"[fe80::1%4294967295]:0", ErrScope, syscall.ENODEV, StateIdle},
+		{"[fe80::1%4294967298]:0", ErrScope, syscall.ENODEV, StateIdle},
+		{"[fd01::1%a0]:0", ErrScope, syscall.EINVAL, StateIdle},
+		{"[fd01::1%0]:0", ErrScope, syscall.EINVAL, StateIdle},
+		{"[::%a0]:0", ErrScope, syscall.EINVAL, StateIdle},
 	} {
 		t.Run(c.addr, func(t *testing.T) {
 			id := newTestID(t, IDConfig{})

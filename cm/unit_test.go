@@ -224,3 +224,12 @@ func TestNoneNoDevice(t *testing.T) {
 	require.ErrorIs(t, err, ibv.ErrNoRDMA)
 	require.ErrorContains(t, err, "no RDMA device")
 }
+
+// TestNoAnswerNamesTheLink: also where nothing is bound, so that the route told it.
+func TestNoAnswerNamesTheLink(t *testing.T) {
+	late := &TimeoutError{Phase: "resolve address"}
+	d := Decision{Effective: policy.Route{Kind: policy.RouteUnicast, Netdev: "a0"}}
+	require.ErrorContains(t, explainResolve(d, ap("10.1.0.77:1"), late), "10.1.0.77 did not answer neighbour discovery on a0")
+	d.Binding.Netdev = "b0"
+	require.ErrorContains(t, explainResolve(d, ap("10.1.0.77:1"), late), "10.1.0.77 did not answer neighbour discovery on b0")
+}

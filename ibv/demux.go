@@ -38,8 +38,10 @@ type demuxSlot struct {
 	gen   uint32
 	state slotState
 	wc    WC
-	wake  chan struct{} // holds one; sent to only while a goroutine waits
+	wake  chan struct{} // holds one; sent to only in slotWaited, which it ends
 }
+
+func (s *demuxSlot) done() bool { return s.state == slotDone || s.state == slotHanded }
 
 type slotState uint8
 
@@ -47,6 +49,8 @@ const (
 	slotFree    slotState = iota
 	slotTaken             // no completion yet, nobody waits
 	slotWaited            // no completion yet, a goroutine waits
+	slotTold              // no completion yet, the goroutine is woken by an error
+	slotHanded            // wc is that of the goroutine that waits, which is woken
 	slotDropped           // no completion yet, and nobody will wait
 	slotDone              // wc is the ticket's
 )
@@ -141,13 +145,13 @@ func (t Ticket) Wait(ctx context.Context) (WC, error) {
 			woken, err = false, ctx.Err()
 		}
 		t.d.mu.Lock()
-		if !woken && (s.state == slotDone || t.d.err != nil) { // in the same moment
+		if !woken && s.state != slotWaited { // in the same moment
 			<-s.wake
 		}
 	}
 	defer t.d.mu.Unlock()
 	var wc WC
-	if s.state == slotDone {
+	if s.done() {
 		wc, err = s.wc, nil
 	} else if err == nil {
 		err = t.d.err
@@ -177,7 +181,7 @@ func (t Ticket) Leave() {
 
 // end frees the slot, or leaves that to the completion. The lock is held.
 func (t Ticket) end(s *demuxSlot) {
-	if s.state == slotDone {
+	if s.done() {
 		t.d.release(s, uint32(t.id))
 	} else {
 		s.state = slotDropped
@@ -254,8 +258,10 @@ func (d *Demux) deliver(wcs []WC) {
 		case slotTaken:
 			s.wc, s.state = wc, slotDone
 		case slotWaited:
-			s.wc, s.state = wc, slotDone
+			s.wc, s.state = wc, slotHanded
 			s.wake <- struct{}{}
+		case slotTold:
+			s.wc, s.state = wc, slotHanded
 		case slotDropped:
 			d.release(s, i)
 		default: // two requests had one ID
@@ -283,6 +289,7 @@ func (d *Demux) end(err error) {
 	d.err = err
 	for i := range d.slots {
 		if s := &d.slots[i]; s.state == slotWaited {
+			s.state = slotTold
 			s.wake <- struct{}{}
 		}
 	}

@@ -52,7 +52,7 @@ func noRDMA(op string, err error) error {
 func openError(name string, err error) error {
 	const op = "open device"
 	e := fail(op, name, err)
-	if errors.Is(e, ErrExhausted) { // hca_handle of the cgroup
+	if errors.Is(e, ErrExhausted) || errors.Is(e, syscall.EMFILE) || errors.Is(e, syscall.ENFILE) { // hca_handle of the cgroup, files
 		return e
 	}
 	list, lerr := cgo.Devices()

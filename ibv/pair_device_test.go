@@ -70,6 +70,8 @@ func TestPairDevices(t *testing.T) {
 		row, err := c.FindGID(addrOf(name))
 		require.NoError(t, err)
 		require.Equal(t, addrOf(name), row.GID.Addr())
+		_, err = Open(name + "\x00")
+		require.ErrorIs(t, err, ErrNoDevice, "its name is longer")
 		_, err = c.FindGID(netip.MustParseAddr("192.0.2.1"))
 		require.ErrorIs(t, err, ErrNoDevice)
 

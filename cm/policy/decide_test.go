@@ -108,7 +108,8 @@ func TestZones(t *testing.T) {
 	m := newPair(t)
 	require.NoError(t, m.IP("addr add fe80::a/64 dev a0"))
 	b := bind(t, m, "[fe80::a%a0]:0")
-	for zone, want := range map[string]error{"a0": nil, "2": nil, "b0": policy.ErrScope, "3": policy.ErrScope} {
+	for zone, want := range map[string]error{"a0": nil, "2": nil, "b0": policy.ErrScope, "3": policy.ErrScope,
+		"+2": policy.ErrScope, "-2": policy.ErrScope, "4294967298": policy.ErrScope} {
 		d := policy.Decide(m, policy.Request{Binding: b, Dst: ap("[fe80::99%" + zone + "]:1")})
 		require.ErrorIs(t, d.Err, want, zone)
 		d = policy.Decide(m, policy.Request{Binding: b, Src: ap("[fe80::a%" + zone + "]:0"), Dst: ap("[fe80::99%a0]:1")})

@@ -161,10 +161,10 @@ func (v *view) shutBehind(what string, netdevs []Interface) *Error {
 
 // zoneIndex returns the index of the network device that a zone names.
 func (v *view) zoneIndex(zone string) (int, *Error) {
-	if n, err := strconv.Atoi(zone); err == nil && n > 0 {
-		_, ok, e := v.iface(n)
+	if n, err := strconv.ParseUint(zone, 10, 31); err == nil {
+		_, ok, e := v.iface(int(n))
 		if e != nil || ok {
-			return n, e
+			return int(n), e
 		}
 	} else {
 		i, ok, e := v.named(zone)

@@ -2,14 +2,17 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/railbind/railbind/cm"
 	"github.com/railbind/railbind/examples/internal/guest"
 )
 
@@ -27,6 +30,10 @@ func TestOffers(t *testing.T) {
 	for _, b := range []string{"", "\x00\x00\x00\x00\x00\x00\x00\x01", strings.Repeat("x", 300)} {
 		_, err := parseOffer([]byte(b))
 		require.ErrorIs(t, err, errProtocol)
+	}
+	for _, name := range []string{".", "..", "/", "../x", "/etc/x", "folder/x", "x/", "./x", "x\x00y"} {
+		_, err := parseOffer(offer{1, name}.bytes())
+		require.ErrorIs(t, err, errProtocol, "%q", name)
 	}
 }
 
@@ -61,4 +68,48 @@ func TestPairCopy(t *testing.T) {
 	// A name that would lead out of the folder ends the connection.
 	p := guest.Inside(t, run, "-I 10.1.0.1 / "+receiver)
 	p.WantStatus(1)
+}
+
+// TestPairCopyStops: a sender that stops in the middle, and a disk that is full,
+// leave what was in the folder as it was, and are told of.
+func TestPairCopyStops(t *testing.T) {
+	guest.NeedTopo(t, "pair")
+	to, from := t.TempDir(), t.TempDir()
+	const receiver, size = "10.1.0.1:7474", 5 * piece
+	mount := exec.Command("mount", "-t", "tmpfs", "-o", "size=512k", "copy", to)
+	require.NoError(t, mount.Run())
+	t.Cleanup(func() { require.NoError(t, exec.Command("umount", to).Run()) })
+	file := filepath.Join(to, "file\x1b")
+	require.NoError(t, os.WriteFile(file, []byte("old"), 0o600))
+	p := guest.Ours(t, "receive "+to+" "+receiver)
+	p.Says("listening")
+	asBefore := func() {
+		t.Helper()
+		list, err := os.ReadDir(to)
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+		b, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Equal(t, "old", string(b))
+	}
+
+	ctx, cancel := context.WithTimeout(t.Context(), guest.Patience)
+	defer cancel()
+	c, err := (&cm.Dialer{}).Dial(ctx, receiver)
+	require.NoError(t, err)
+	require.NoError(t, c.Send(ctx, offer{size, filepath.Base(file)}.bytes()))
+	answer := make([]byte, 4096)
+	for range 2 { // where the ring is; and that a piece is stored
+		_, err = c.Recv(ctx, answer)
+		require.NoError(t, err)
+		require.NoError(t, c.Send(ctx, []byte{0}))
+	}
+	require.NoError(t, c.Close())
+	p.Says(`"file\x1b"`)
+	asBefore()
+
+	require.NoError(t, os.WriteFile(filepath.Join(from, "large"), make([]byte, size), 0o600))
+	guest.Inside(t, run, "-I 10.1.0.1 "+filepath.Join(from, "large")+" "+receiver).WantStatus(1)
+	p.Says(`"large"`)
+	asBefore()
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -37,7 +38,7 @@ func receive(ctx context.Context, folder, address string, stdout io.Writer) erro
 			return err
 		}
 		go func() {
-			if err := store(ctx, r, root, stdout); err != nil && !errors.Is(err, cm.ErrDisconnected) {
+			if err := store(ctx, r, root, stdout); err != nil {
 				log.Print(err)
 			}
 		}()
@@ -66,6 +67,9 @@ func store(ctx context.Context, r *cm.Request, root *os.Root, stdout io.Writer) 
 	buf := make([]byte, 4096)
 	for {
 		n, err := c.Recv(ctx, buf)
+		if errors.Is(err, cm.ErrDisconnected) {
+			return nil // behind its last file
+		}
 		if err != nil {
 			return err
 		}
@@ -77,33 +81,48 @@ func store(ctx context.Context, r *cm.Request, root *os.Root, stdout io.Writer) 
 			return err
 		}
 		if err := storeFile(ctx, c, ring, root, o); err != nil {
-			return fmt.Errorf("%s: %w", o.name, err)
+			return fmt.Errorf("%q from %v: %w", o.name, c.RemoteAddr(), err)
 		}
-		fmt.Fprintf(stdout, "%s: %d bytes from %v\n", o.name, o.size, c.RemoteAddr())
+		fmt.Fprintf(stdout, "%q: %d bytes from %v\n", o.name, o.size, c.RemoteAddr())
 	}
 }
 
-func storeFile(ctx context.Context, c *cm.Conn, ring *ibv.MR, root *os.Root, o offer) (err error) {
-	f, err := root.Create(o.name)
+// storeFile gives the file its name when all of it is there: until then, what was
+// there under this name stays.
+func storeFile(ctx context.Context, c *cm.Conn, ring *ibv.MR, root *os.Root, o offer) error {
+	part := ".copy-" + rand.Text()
+	f, err := root.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
+	sum, err := storeData(ctx, c, ring, f, o.size)
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = root.Rename(part, o.name)
+	}
+	if err != nil {
+		return errors.Join(err, root.Remove(part))
+	}
+	return c.Send(ctx, sum)
+}
+
+// storeData takes the pieces, and gives their checksum.
+func storeData(ctx context.Context, c *cm.Conn, ring *ibv.MR, f io.Writer, size uint64) ([]byte, error) {
 	sum := sha256.New()
 	word := make([]byte, 1)
-	for at, i := uint64(0), 0; at < o.size; i++ {
+	for at, i := uint64(0), 0; at < size; i++ {
 		if _, err := c.Recv(ctx, word); err != nil {
-			return err
+			return nil, err
 		}
-		n := min(o.size-at, piece)
+		n := min(size-at, piece)
 		data := ring.Bytes()[i%pieces*piece:][:n]
 		if _, err := io.MultiWriter(f, sum).Write(data); err != nil {
-			return err
+			return nil, err
 		}
 		if err := c.Send(ctx, word); err != nil {
-			return err
+			return nil, err
 		}
 		at += n
 	}
-	return c.Send(ctx, sum.Sum(nil))
+	return sum.Sum(nil), nil
 }

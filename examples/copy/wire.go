@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/binary"
 	"errors"
+	"path/filepath"
+	"strings"
 )
 
 // The receiver lends its memory as a ring of pieces. The sender writes a piece,
@@ -27,5 +29,10 @@ func parseOffer(b []byte) (offer, error) {
 	if len(b) < 9 || len(b) > 8+255 {
 		return offer{}, errProtocol
 	}
-	return offer{binary.BigEndian.Uint64(b), string(b[8:])}, nil
+	o := offer{binary.BigEndian.Uint64(b), string(b[8:])}
+	// The name of a file of this folder, and of no other.
+	if !filepath.IsLocal(o.name) || o.name != filepath.Base(o.name) || o.name == "." || strings.Contains(o.name, "\x00") {
+		return offer{}, errProtocol
+	}
+	return o, nil
 }

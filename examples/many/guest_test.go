@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"net/netip"
 	"os"
 	"testing"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/railbind/railbind/cm"
 	"github.com/railbind/railbind/examples/internal/guest"
+	"github.com/railbind/railbind/ibv"
 )
 
 func TestMain(m *testing.M) { guest.Main(m, main) }
@@ -43,5 +46,46 @@ func TestPairManyClients(t *testing.T) {
 		p := guest.Inside(t, run, "-c "+clients+" -n 20 dial 10.1.0.1 "+server)
 		p.WantStatus(0)
 		require.Contains(t, p.Out.String(), clients+" clients, ")
+	}
+}
+
+// TestPairManyStuck: clients that send, and take no answers, do not keep the pool
+// for themselves.
+func TestPairManyStuck(t *testing.T) {
+	guest.NeedTopo(t, "pair")
+	const server = "10.1.0.1:7475"
+	guest.Ours(t, "serve "+server).Says("listening")
+	ctx, cancel := context.WithTimeout(t.Context(), guest.Patience)
+	defer cancel()
+	for range receives / answers {
+		var sent *ibv.CQ
+		c, err := (&cm.Dialer{Resources: silent(t, &sent)}).Dial(ctx, server)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, c.Close()) })
+		for range answers {
+			require.NoError(t, c.QP().PostSend(ibv.SendWR{}))
+		}
+		var wcs [answers]ibv.WC
+		for n := 0; n < answers; { // until the server has them
+			k, err := sent.Wait(ctx, wcs[:])
+			require.NoError(t, err)
+			n += k
+		}
+	}
+	guest.Inside(t, run, "-c 1 -n 3 dial 10.1.0.1 "+server).WantStatus(0)
+}
+
+// silent is for a connection that receives nothing.
+func silent(t *testing.T, sent **ibv.CQ) func(*ibv.Context) (cm.Resources, error) {
+	return func(ctx *ibv.Context) (cm.Resources, error) {
+		pd, err := ctx.AllocPD()
+		require.NoError(t, err)
+		ch, err := ctx.NewCompChannel()
+		require.NoError(t, err)
+		cq, err := ctx.CreateCQ(ibv.CQConfig{Size: 2 * answers, Channel: ch})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, errors.Join(cq.Close(), ch.Close(), pd.Close())) })
+		*sent = cq
+		return cm.Resources{PD: pd, QP: ibv.QPConfig{SendCQ: cq, RecvCQ: cq, MaxSend: answers, MaxRecv: 1}}, nil
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"log"
 	"net/netip"
 	"sync"
+	"time"
 
 	"github.com/railbind/railbind/cm"
 	"github.com/railbind/railbind/ibv"
@@ -20,6 +21,10 @@ const (
 	size     = 1024 // bytes of the longest message
 	answers  = 4    // under way to one client, at most
 	drained  = receives
+
+	// patience is how long an answer may wait for its client to take it: how often
+	// it is sent again is what the client asks for, and that may be without end.
+	patience = 5 * time.Second
 )
 
 // server is what its clients share. A piece of the memory is either posted as a
@@ -39,6 +44,7 @@ type client struct {
 	id      *cm.ID
 	qp      *ibv.QP
 	sending int
+	moved   time.Time     // when an answer was last taken, or began to wait
 	gone    chan struct{} // closed when nothing of its is in the queues any more
 }
 
@@ -135,9 +141,7 @@ func (s *server) host(ctx context.Context, r *cm.Request) error {
 		return err
 	}
 	defer conn.Close()
-	select {
-	case <-conn.Done():
-	case <-ctx.Done():
+	if !s.busy(ctx, conn, c) {
 		return nil
 	}
 	// What is in flight ends before the queue pair does, or its piece would be lost.
@@ -149,6 +153,28 @@ func (s *server) host(ctx context.Context, r *cm.Request) error {
 	case <-ctx.Done():
 	}
 	return nil
+}
+
+// busy returns at the end of a connection, which comes too where the client takes no
+// answers; false where ctx has ended before.
+func (s *server) busy(ctx context.Context, conn *cm.Conn, c *client) bool {
+	look := time.NewTicker(patience / 2)
+	defer look.Stop()
+	for {
+		select {
+		case <-conn.Done():
+			return true
+		case <-ctx.Done():
+			return false
+		case <-look.C:
+		}
+		s.mu.Lock()
+		stuck := c.sending > 0 && time.Since(c.moved) > patience
+		s.mu.Unlock()
+		if stuck {
+			_ = c.id.Disconnect()
+		}
+	}
 }
 
 // answer sends each message back to where it came from, until ctx ends.
@@ -180,12 +206,16 @@ func (s *server) completed(wc *ibv.WC) error {
 	case c == nil: // one that was never accepted
 	case wc.Err() == nil && wc.Queue() == ibv.RecvQueue:
 		if c.sending < answers && c.qp.PostSend(ibv.SendWR{ID: wc.ID(), SGEs: []ibv.SGE{s.mr.SGE(i*size, wc.Len())}}) == nil {
+			if c.sending == 0 {
+				c.moved = time.Now()
+			}
 			c.sending++
 			return nil
 		}
 		_ = c.id.Disconnect() // it sends, and takes no answers
 	case wc.Queue() == ibv.SendQueue:
 		c.sending--
+		c.moved = time.Now()
 	}
 	return s.post(i)
 }

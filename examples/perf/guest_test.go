@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/railbind/railbind/cm"
 	"github.com/railbind/railbind/examples/internal/guest"
 	"github.com/railbind/railbind/examples/internal/peer"
 	"github.com/railbind/railbind/ibv"
@@ -233,4 +236,32 @@ func requireNothingLeft(t *testing.T) {
 			require.False(t, strings.HasPrefix(o.Name, kind), "left open: %s", o.Name)
 		}
 	}
+}
+
+// Another client's request, given up while the session was not looking, is not the
+// end of the session.
+func TestPairRequestGivenUp(t *testing.T) {
+	guest.NeedTopo(t, "pair")
+	ctx, cancel := context.WithTimeout(t.Context(), guest.Patience)
+	defer cancel()
+	status, errs := startServer(t, ctx, "send-lat -I 10.1.0.1")
+	o, err := parse([]string{"send-lat", "-n", "10", "10.1.0.1"})
+	require.NoError(t, err)
+	c, err := (&cm.Dialer{Param: cm.ConnParam{PrivateData: privateData(0)}, Queues: control}).Dial(ctx, net.JoinHostPort("10.1.0.1", strconv.Itoa(int(o.port))))
+	require.NoError(t, err)
+	short, stop := context.WithTimeout(ctx, 2*time.Second)
+	defer stop()
+	_, err = (&cm.Dialer{}).DialAddr(short, c.RemoteAddr())
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	a, err := ask(ctx, c, o.timeout, question{Verb: askPlan, Plan: &o.plan})
+	require.NoError(t, err)
+	l := newLink(&o.plan)
+	data, err := (&cm.Dialer{Param: cm.ConnParam{PrivateData: privateData(a.Token)}, Resources: l.resources}).DialAddr(ctx, c.RemoteAddr())
+	require.NoError(t, err, errs.String())
+	require.NoError(t, l.add(data))
+	a, err = ask(ctx, c, o.timeout, question{Verb: askRegion, At: l.region()})
+	require.NoError(t, err, errs.String())
+	require.NotNil(t, a.At)
+	require.NoError(t, errors.Join(l.close(), c.Close()))
+	require.Zero(t, <-status, errs.String())
 }

@@ -186,8 +186,8 @@ func (s *server) next(ctx context.Context) (*cm.Request, error) {
 			return req, nil
 		}
 		s.out.say("turned away %v: another client is being served", req.RemoteAddr())
-		if err := req.Reject(nil); err != nil {
-			return nil, err
+		if err := req.Reject(nil); err != nil { // it may have gone: not this session's concern
+			s.out.say("reject %v: %v", req.RemoteAddr(), err)
 		}
 	}
 }

@@ -46,8 +46,10 @@ type Handle struct {
 // A kernel without RDMA is no error here, but of RDMALinks.
 func Open() (*Handle, error) {
 	h := &Handle{netns: threadNS(), journal: journal{last: time.Now()}}
-	h.ns, _ = os.Open(threadNSPath())
 	var err error
+	if h.ns, err = os.Open(threadNSPath()); transient(err) {
+		return nil, fmt.Errorf("open this network namespace: %w", err)
+	}
 	if h.route, err = socket(unix.NETLINK_ROUTE); err != nil {
 		h.ns.Close()
 		return nil, fmt.Errorf("open a netlink route socket: %w", err)
@@ -57,10 +59,25 @@ func Open() (*Handle, error) {
 		h.route.Close()
 		return nil, fmt.Errorf("listen to the network's changes: %w", err)
 	}
-	if h.rdma, err = socket(unix.NETLINK_RDMA); err != nil {
+	if h.rdma, err = socket(unix.NETLINK_RDMA); transient(err) {
+		h.ns.Close()
+		h.route.Close()
+		h.journal.file.Close()
+		return nil, fmt.Errorf("open an RDMA netlink socket: %w", err)
+	}
+	if err != nil {
 		h.rdma, h.rdmaErr = nil, fmt.Errorf("open an RDMA netlink socket: %w (no RDMA in this kernel: load ib_core): %w", err, errors.ErrUnsupported)
 	}
 	return h, nil
+}
+
+// transient tells what this process is short of now from what the kernel has not.
+func transient(err error) bool {
+	switch errnoOf(err) {
+	case unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOBUFS:
+		return true
+	}
+	return false
 }
 
 func threadNSPath() string { return fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()) }

@@ -5,7 +5,9 @@ package route
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"net/netip"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -15,7 +17,7 @@ import (
 // Interface returns the network device with that index, or an error that
 // matches ENODEV.
 func (h *Handle) Interface(index int) (policy.Interface, error) {
-	if index <= 0 {
+	if !isIndex(index) {
 		return policy.Interface{}, fmt.Errorf("network device %d: %w", index, unix.ENODEV)
 	}
 	return remember(h, linkOf(index), func() (policy.Interface, error) { return h.link(index) }, nil)
@@ -24,7 +26,7 @@ func (h *Handle) Interface(index int) (policy.Interface, error) {
 // InterfaceByName returns the network device of that name or alternative name,
 // or an error that matches ENODEV.
 func (h *Handle) InterfaceByName(name string) (policy.Interface, error) {
-	if name == "" {
+	if !isName(name) {
 		return policy.Interface{}, fmt.Errorf("network device %q: %w", name, unix.ENODEV)
 	}
 	kind := uint16(unix.IFLA_IFNAME)
@@ -43,6 +45,16 @@ func (h *Handle) InterfaceByName(name string) (policy.Interface, error) {
 	}
 	return i, nil
 }
+
+// isIndex says whether a number can be a network device's: the kernel's have 31
+// bits, and of a larger one it would see a part.
+func isIndex(n int) bool { return n > 0 && n <= math.MaxInt32 }
+
+// isName says the same of a text, which ends for the kernel at its first zero.
+func isName(s string) bool { return s != "" && len(s) < altNameSize && strings.IndexByte(s, 0) < 0 }
+
+// altNameSize is ALTIFNAMSIZ.
+const altNameSize = 128
 
 // Interfaces returns all network devices.
 func (h *Handle) Interfaces() ([]policy.Interface, error) {

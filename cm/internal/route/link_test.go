@@ -5,8 +5,10 @@ package route
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -53,13 +55,20 @@ func TestInterface(t *testing.T) {
 		require.True(t, names[n], n)
 	}
 
-	for _, name := range []string{"", "nix", "a-name-longer-than-fifteen-chars"} {
+	// None of these is a0, where the kernel would cut the text or the number.
+	for _, name := range []string{"", "nix", "a-name-longer-than-fifteen-chars", "a0\x00", "a0\x00b0", "\x00a0",
+		strings.Repeat("x", 127), strings.Repeat("x", 128), strings.Repeat("x", 1<<16), "a0" + strings.Repeat("\x00", 1<<16)} {
 		_, err = s.Handle.InterfaceByName(name)
-		require.ErrorIs(t, err, unix.ENODEV, name)
+		require.ErrorIs(t, err, unix.ENODEV, "%.20q", name)
 	}
-	for _, index := range []int{-1, 0, 9999} {
+	for _, index := range []int{-1, 0, 9999, math.MaxInt32, math.MaxUint32, a0.Index + 1<<32, a0.Index - 1<<32, math.MaxInt} {
 		_, err = s.Handle.Interface(index)
-		require.ErrorIs(t, err, unix.ENODEV)
+		require.ErrorIs(t, err, unix.ENODEV, index)
+		if index == 0 {
+			continue // which names none
+		}
+		r, err := s.Handle.Route(policy.Query{Dst: ip("10.1.0.2"), Oif: index})
+		require.False(t, err == nil && r.Kind == policy.RouteUnicast, "through %d: %v", index, r)
 	}
 }
 

@@ -58,6 +58,9 @@ func (h *Handle) lookUp(q policy.Query) (policy.Route, error) {
 		header[2] = bits
 		attrs = append(attrs, attr{unix.RTA_SRC, q.Src.AsSlice()})
 	}
+	if q.Oif != 0 && !isIndex(q.Oif) {
+		return policy.Route{}, fmt.Errorf("look up the route %s: %w", q, unix.ENODEV)
+	}
 	if q.Oif != 0 {
 		attrs = append(attrs, attr32(unix.RTA_OIF, uint32(q.Oif)))
 	}
