@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/railbind/railbind/cgo"
+	"github.com/railbind/railbind/cm/policy"
 	"github.com/railbind/railbind/ibv"
 )
 
@@ -141,10 +142,33 @@ func (id *ID) await(ctx context.Context, phase string, limit time.Duration, star
 	defer id.expectNone()
 
 	deadline, _ := ctx.Deadline()
-	if err := id.call(func(h cgo.ID) error { return start(h, time.Until(deadline)) }); err != nil {
+	err = id.callWithin(ctx, func(h cgo.ID) error { return start(h, time.Until(deadline)) })
+	if err != nil && err == ctx.Err() {
+		err = id.timedOut(ctx, phase, began)
+	}
+	if err != nil {
 		return cgo.Event{}, err
 	}
 	return id.wait(ctx, events, phase, began)
+}
+
+// callWithin is call, on iWARP at most until ctx ends or the id does. Its kernel code
+// connects a TCP socket within rdma_connect, for two minutes where the peer's host is
+// silent: that goes on in the background then, and Close waits for it.
+func (id *ID) callWithin(ctx context.Context, f func(h cgo.ID) error) error {
+	if id.transport() != policy.IWARP {
+		return id.call(f)
+	}
+	called := make(chan error, 1)
+	go func() { called <- id.call(f) }()
+	select {
+	case err := <-called:
+		return err
+	case <-id.over:
+		return id.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // expect makes the place where the next event of a step goes.

@@ -176,7 +176,8 @@ func (id *ID) orNone() *ID {
 // Close destroys the id, whatever it was doing: a waiting step returns
 // ErrClosed, a connection is ended, a QP made by CreateQP is closed. Closing
 // twice, or a nil id, is fine. On iWARP it can take up to 10 s while the peer
-// has not answered a Connect: so long the kernel does not let go of the id.
+// has not answered a Connect, and two minutes where the peer's host is silent: so
+// long the kernel does not let go of the id.
 //
 // Implements: int rdma_destroy_id(struct rdma_cm_id *id)
 func (id *ID) Close() error {

@@ -3,6 +3,7 @@
 package cm
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -98,4 +99,22 @@ func TestSiwNudge(t *testing.T) {
 	require.NoError(t, server.Send(ctx, buf[:n]))
 	_, err = client.Recv(ctx, buf)
 	require.NoError(t, err)
+}
+
+// A host that answers no TCP keeps the kernel within rdma_connect for two minutes, and
+// nobody else.
+func TestSiwSilentHost(t *testing.T) {
+	needTopo(t, "pair")
+	require.True(t, iwarp(), "this test is for -transport siw")
+	ip(t, "neighbour replace 10.1.0.99 lladdr 52:54:00:99:99:99 nud permanent dev a0")
+	t.Cleanup(func() { ip(t, "neighbour del 10.1.0.99 dev a0") })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	began := time.Now()
+	_, err := (&Dialer{LocalAddr: ap("10.1.0.1:0")}).DialAddr(ctx, ap("10.1.0.99:7471"))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	var timeout *TimeoutError
+	require.ErrorAs(t, err, &timeout)
+	require.Equal(t, "connect", timeout.Phase)
+	require.Less(t, time.Since(began), 30*time.Second)
 }
