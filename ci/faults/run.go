@@ -217,9 +217,10 @@ func (r *runner) soakAll(ctx context.Context, chosen []fault) error {
 	return r.leaks(ctx)
 }
 
-// leaks waits until this process holds no more than at the beginning.
+// leaks waits until this process holds no more than at the beginning. siw does not
+// let go of a connect before TCP has given up, after 127 s.
 func (r *runner) leaks(ctx context.Context) error {
-	return r.before.awaitNoMore(ctx, time.Minute, func() (Holdings, error) { return holdingsOf(os.Getpid()) })
+	return r.before.awaitNoMore(ctx, 3*time.Minute, func() (Holdings, error) { return holdingsOf(os.Getpid()) })
 }
 
 // under is the fault itself: traffic, strike, hold, mend, traffic again.
