@@ -149,6 +149,8 @@ func TestLookup(t *testing.T) {
 	got, err = lookup(ctx, "[fe80::1%eth0]:7471")
 	require.NoError(t, err)
 	require.Equal(t, []netip.AddrPort{ap("[fe80::1%eth0]:7471")}, got)
+	_, err = lookup(ctx, ":7471")
+	require.ErrorContains(t, err, `":7471" has no host`)
 	for _, bad := range []string{"", "10.1.0.1", "10.1.0.1:http", "10.1.0.1:70000", "[::1:7"} {
 		_, err := lookup(ctx, bad)
 		require.Error(t, err, "%q", bad)
