@@ -71,7 +71,7 @@ func NewEventChannel() (*EventChannel, error) {
 // explainNoChannel says what is missing where no event channel can be had.
 func explainNoChannel(err error) error {
 	switch {
-	case errors.Is(err, cgo.NoLibrary):
+	case errors.Is(err, cgo.NoLibrary), !cgo.Available:
 		return fmt.Errorf("cm: event channel: %w: %w", ibv.ErrNoRDMA, err)
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
 		return fmt.Errorf("cm: event channel: %w: may not open /dev/infiniband/rdma_cm; grant access to it (in a container: --device=/dev/infiniband/rdma_cm): %w", ibv.ErrDeviceNotAccessible, err)
