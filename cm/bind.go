@@ -106,7 +106,8 @@ func explainBind(h policy.Host, addr netip.AddrPort, changes []policy.Change, er
 	switch {
 	case errors.Is(why, ErrLookup):
 		return err
-	case why == nil && errors.Is(err, syscall.EADDRNOTAVAIL) && !cameOrWent(addr.Addr(), changes):
+	case why == nil && errors.Is(err, syscall.EADDRNOTAVAIL) && (addr.Addr().IsUnspecified() ||
+		addr.Port() != 0 && !cameOrWent(addr.Addr(), changes)):
 		return portInUse(addr, err)
 	case why == nil: // a GID table follows the addresses a moment later
 		why = fmt.Errorf("%w: %s has only just come to its RDMA device; try again on a new id", ErrChanged, addr.Addr())

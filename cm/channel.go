@@ -45,7 +45,8 @@ type slot struct {
 // NewEventChannel opens an event channel. It fails with ibv.ErrNoRDMA where the
 // kernel has no RDMA connection manager or no device, and with
 // ibv.ErrDeviceNotAccessible where this process may not open the manager, or none
-// of the devices.
+// of the devices. The error of a program that was built without cgo, or for another
+// system than Linux, matches errors.ErrUnsupported as well.
 //
 // Implements: struct rdma_event_channel *rdma_create_event_channel(void)
 func NewEventChannel() (*EventChannel, error) {
