@@ -1,6 +1,7 @@
 package cgo
 
 import (
+	"runtime"
 	"strconv"
 	"syscall"
 )
@@ -23,10 +24,21 @@ func (e *Error) Error() string {
 	if e.Errno == NoLibrary {
 		return e.Op + ": " + LibraryError() + ": install libibverbs and librdmacm of rdma-core (Debian: libibverbs1 librdmacm1 ibverbs-providers)"
 	}
+	if !Available && e.Errno == syscall.ENOSYS && e.Since == 0 { // a stub's
+		return e.Op + ": " + NotBuilt()
+	}
 	if e.Since != 0 {
 		return e.Op + ": needs rdma-core " + strconv.Itoa(e.Since) + " or later: " + e.Errno.Error()
 	}
 	return e.Op + ": " + e.Errno.Error()
+}
+
+// NotBuilt says why a program that is built without the libraries has no RDMA.
+func NotBuilt() string {
+	if runtime.GOOS != "linux" {
+		return "RDMA needs Linux"
+	}
+	return "this program was built without cgo: build it with CGO_ENABLED=1, gcc, pkg-config, libibverbs-dev and librdmacm-dev"
 }
 
 // Unwrap returns the errno.

@@ -45,7 +45,8 @@ type slot struct {
 // NewEventChannel opens an event channel. It fails with ibv.ErrNoRDMA where the
 // kernel has no RDMA connection manager or no device, and with
 // ibv.ErrDeviceNotAccessible where this process may not open the manager, or none
-// of the devices.
+// of the devices. The error of a program that was built without cgo, or for another
+// system than Linux, matches errors.ErrUnsupported as well.
 //
 // Implements: struct rdma_event_channel *rdma_create_event_channel(void)
 func NewEventChannel() (*EventChannel, error) {
@@ -71,7 +72,7 @@ func NewEventChannel() (*EventChannel, error) {
 // explainNoChannel says what is missing where no event channel can be had.
 func explainNoChannel(err error) error {
 	switch {
-	case errors.Is(err, cgo.NoLibrary):
+	case errors.Is(err, cgo.NoLibrary), !cgo.Available:
 		return fmt.Errorf("cm: event channel: %w: %w", ibv.ErrNoRDMA, err)
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
 		return fmt.Errorf("cm: event channel: %w: may not open /dev/infiniband/rdma_cm; grant access to it (in a container: --device=/dev/infiniband/rdma_cm): %w", ibv.ErrDeviceNotAccessible, err)

@@ -23,6 +23,7 @@ var children = map[string]func(t *testing.T, args []string){
 	"muting":               childMuting,
 	"inaccessible":         childInaccessible,
 	"few files":            childFewFiles,
+	"privileged port":      childPrivilegedPort,
 	"ten thousand waiters": childTenThousandWaiters,
 }
 
@@ -30,11 +31,17 @@ var children = map[string]func(t *testing.T, args []string){
 // failure too.
 func child(t *testing.T, role string, args ...string) {
 	t.Helper()
+	childAs(t, nil, role, args...)
+}
+
+// childAs is child of another user, where one is given.
+func childAs(t *testing.T, user *syscall.Credential, role string, args ...string) {
+	t.Helper()
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.Command(exe, "-test.run", "^TestChild$", "-test.v", "-test.timeout", "15m")
 	cmd.Env = append(os.Environ(), childRole+"="+strings.Join(append([]string{role}, args...), ","))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS, Credential: user}
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s %q: %s", role, args, out)
 	for line := range strings.Lines(string(out)) {

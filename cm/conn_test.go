@@ -197,6 +197,29 @@ func TestPairMessageTooLong(t *testing.T) {
 	require.Equal(t, server.QP().Num(), wc.QPNum)
 }
 
+// A peer that takes no messages: the sender is told what to look for. (iWARP does not
+// wait for a receive: the connection ends.)
+func TestPairSendUnanswered(t *testing.T) {
+	needTopo(t, "pair")
+	if iwarp() {
+		return
+	}
+	client, _ := pairUp(t, "10.1.0.1:0", Dialer{Queues: QueueConfig{SendDepth: 1}}, AcceptConfig{Queues: QueueConfig{RecvDepth: 1}})
+	require.NoError(t, client.Send(within(t, time.Minute), []byte("taken")))
+	for _, name := range []string{"posted", "waits behind it"} {
+		t.Run(name, func(t *testing.T) {
+			err := client.Send(within(t, 300*time.Millisecond), []byte("not taken"))
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorContains(t, err, ": no answer; the peer may have no receive posted: it must call Recv")
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := client.Send(ctx, []byte("given up"))
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotContains(t, err.Error(), "Recv")
+}
+
 // What does not fit the caller's buffer waits for a larger one.
 func TestPairShortBuffer(t *testing.T) {
 	needTopo(t, "pair")

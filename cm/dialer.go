@@ -105,6 +105,9 @@ func lookup(ctx context.Context, address string) ([]netip.AddrPort, error) {
 	if err != nil {
 		return nil, err
 	}
+	if host == "" {
+		return nil, fmt.Errorf("%q has no host", address)
+	}
 	port, err := strconv.ParseUint(service, 10, 16)
 	if err != nil || port == 0 {
 		return nil, fmt.Errorf("port %q: want a number from 1 to 65535", service)

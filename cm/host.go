@@ -1,12 +1,14 @@
 package cm
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
 
+	"github.com/railbind/railbind/cgo"
 	"github.com/railbind/railbind/cm/internal/route"
 	"github.com/railbind/railbind/cm/policy"
 )
@@ -34,6 +36,9 @@ var hosts struct {
 // acquireHost gives the host of the calling OS thread's network namespace; the
 // caller has locked the thread. Each success needs a release.
 func acquireHost() (*host, error) {
+	if runtime.GOOS != "linux" {
+		return nil, fmt.Errorf("cm: %s: %w", cgo.NotBuilt(), errors.ErrUnsupported)
+	}
 	ns, err := os.Readlink("/proc/thread-self/ns/net")
 	if err != nil {
 		return nil, fmt.Errorf("cm: which network namespace is this: %w", err)

@@ -23,6 +23,9 @@ const (
 // full is rejected and counted. The kernel's own queue, for requests not yet
 // fetched, has the same length, at most 1024 (net.rdma_ucm.max_backlog).
 //
+// Errors: EADDRINUSE (another id listens there: possible with Options.ReuseAddr; on
+// iWARP also a TCP socket).
+//
 // Implements: int rdma_listen(struct rdma_cm_id *id, int backlog)
 func (id *ID) Listen(backlog int) error {
 	const op = "listen"
@@ -42,6 +45,7 @@ func (id *ID) Listen(backlog int) error {
 		id.state = StateListening // before the first request can come
 	}
 	id.mu.Unlock()
+	since := id.host.Mark()
 	err := id.call(func(h cgo.ID) error {
 		if err := h.Listen(backlog); err != nil {
 			return err
@@ -58,7 +62,7 @@ func (id *ID) Listen(backlog int) error {
 		err = ErrClosed
 	}
 	if err != nil {
-		return id.poison(op, err)
+		return id.poison(op, explainBind(id.host, id.LocalAddr(), id.host.Since(since), err))
 	}
 	return nil
 }

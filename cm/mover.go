@@ -333,13 +333,18 @@ func (m *mover) send(ctx context.Context, p []byte) error {
 	if len(p) > m.q.MaxMessage {
 		return &MessageError{Got: len(p), Max: m.q.MaxMessage}
 	}
-	return m.do(ctx, func(slot int, b *ibv.SendBatch) error {
+	err := m.do(ctx, func(slot int, b *ibv.SendBatch) error {
 		if len(p) <= m.q.MaxInline && m.q.MaxInline > 0 {
 			return b.SendInline(0, p)
 		}
 		copy(m.buffer(slot), p)
 		return b.Send(0, m.mr.SGE(slot*m.q.MaxMessage, len(p)))
 	})
+	// (Only what was posted, or waits behind that, ends so.)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%w: no answer; the peer may have no receive posted: it must call Recv", err)
+	}
+	return err
 }
 
 // write and read run a WRITE or READ.

@@ -219,7 +219,12 @@ func explainResolve(d Decision, to netip.AddrPort, err error) error {
 		return err
 	}
 	if !d.AssumedOnLink {
-		return fmt.Errorf("%w; %s did not answer neighbour discovery on %s", err, to.Addr(), cmp.Or(d.Binding.Netdev, d.Effective.Netdev))
+		who := to.Addr().String()
+		if gw := d.Effective.Gateway; gw.IsValid() {
+			who = fmt.Sprintf("the gateway %s to %s", gw, who)
+		}
+		// What is unbound has the route's netdev only.
+		return fmt.Errorf("%w; %s did not answer neighbour discovery on %s", err, who, cmp.Or(d.Binding.Netdev, d.Effective.Netdev))
 	}
 	return fmt.Errorf("%w; bound to %s (ifindex %d): no route to %s leads through it, so the kernel assumed the address to be on that link, and nobody answered there; if it is behind a gateway, add a route through %s (ip route add %s via GATEWAY dev %s)",
 		err, d.Binding.Netdev, d.Binding.Ifindex, to.Addr(), d.Binding.Netdev, to.Addr(), d.Binding.Netdev)

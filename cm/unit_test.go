@@ -2,6 +2,7 @@ package cm
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"os"
@@ -149,6 +150,8 @@ func TestLookup(t *testing.T) {
 	got, err = lookup(ctx, "[fe80::1%eth0]:7471")
 	require.NoError(t, err)
 	require.Equal(t, []netip.AddrPort{ap("[fe80::1%eth0]:7471")}, got)
+	_, err = lookup(ctx, ":7471")
+	require.ErrorContains(t, err, `":7471" has no host`)
 	for _, bad := range []string{"", "10.1.0.1", "10.1.0.1:http", "10.1.0.1:70000", "[::1:7"} {
 		_, err := lookup(ctx, bad)
 		require.Error(t, err, "%q", bad)
@@ -195,8 +198,13 @@ func TestNilValues(t *testing.T) {
 func noRDMA(t *testing.T) {
 	_, err := NewEventChannel()
 	require.ErrorIs(t, err, ibv.ErrNoRDMA)
-	require.ErrorIs(t, err, syscall.ENODEV)
-	require.ErrorContains(t, err, "rdma_ucm")
+	if cgo.Available {
+		require.ErrorIs(t, err, syscall.ENODEV)
+		require.ErrorContains(t, err, "rdma_ucm")
+	} else {
+		require.ErrorIs(t, err, errors.ErrUnsupported)
+		require.ErrorContains(t, err, cgo.NotBuilt())
+	}
 	_, err = NewID(IDConfig{})
 	require.ErrorIs(t, err, ibv.ErrNoRDMA)
 	_, err = Listen(ap("127.0.0.1:0"), ListenConfig{})

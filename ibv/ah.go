@@ -44,7 +44,7 @@ func (p *PD) CreateAH(attr AHAttr) (*AH, error) {
 	h, err := p.h.CreateAH(&c)
 	if err != nil {
 		e := fail(op, p.node.name, err)
-		e.Hint = or(e.Hint, or(p.ctx.beyondAH(&attr), attr.explain()))
+		e.Hint = or(e.Hint, or(p.ctx.beyondAH(&attr), or(p.ctx.noGID(&attr), attr.explain())))
 		return nil, e
 	}
 	return newAH(p, h, attr.target(), h.Destroy), nil
@@ -84,6 +84,17 @@ func (a *AHAttr) explain() string {
 		return fmt.Sprintf("FlowLabel %#x has more than 20 bits", a.FlowLabel)
 	}
 	return "to " + a.target()
+}
+
+// noGID says that the row of the own GID table that a names is empty, where it is.
+func (c *Context) noGID(a *AHAttr) string {
+	if !a.Global {
+		return ""
+	}
+	if gid, err := c.QueryGIDOnly(a.Port, a.SGIDIndex); err != nil || !gid.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("GIDIndex is %d, and port %d of %s has no GID in that row: FindGID gives the row of an address, GIDTable lists all", a.SGIDIndex, a.Port, c.name)
 }
 
 func newAH(p *PD, h cgo.AH, target string, destroy func() error) *AH {

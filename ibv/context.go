@@ -52,9 +52,6 @@ func (c *Context) life() *node {
 func Open(name string) (*Context, error) {
 	h, err := cgo.Open(name)
 	if err != nil {
-		if !cgo.Available {
-			return nil, &Error{Op: "open device", Object: name, Err: err}
-		}
 		return nil, openError(name, err)
 	}
 	return newContext(name, h, h.Close), nil

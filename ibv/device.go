@@ -52,6 +52,9 @@ func noRDMA(op string, err error) error {
 func openError(name string, err error) error {
 	const op = "open device"
 	e := fail(op, name, err)
+	if !cgo.Available {
+		return e
+	}
 	if errors.Is(e, ErrExhausted) || errors.Is(e, syscall.EMFILE) || errors.Is(e, syscall.ENFILE) { // hca_handle of the cgroup, files
 		return e
 	}

@@ -1,6 +1,7 @@
 package ibv
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -83,6 +84,7 @@ type diagnosis struct {
 	*host
 	findings []Finding
 	devices  []diagnosed
+	unlinked error // why this build cannot open devices, nil where it can
 	net      []netdev
 }
 
@@ -116,6 +118,9 @@ func (h *host) diagnose() []Finding {
 		return d.findings
 	}
 	listed, listErr := d.listed()
+	if errors.Is(listErr, errors.ErrUnsupported) && !errors.Is(listErr, ErrNoRDMA) {
+		d.unlinked = listErr
+	}
 	d.libraries(listErr)
 	d.modules()
 	d.manager()

@@ -20,14 +20,14 @@ const (
 
 // system tells whether it makes sense to look further.
 func (d *diagnosis) system() bool {
-	switch {
-	case runtime.GOOS != "linux":
-		d.add(SeverityError, "system", runtime.GOOS, nil, "RDMA is there on Linux only").Err = errors.ErrUnsupported
-		return false
-	case !cgo.Available:
-		d.add(SeverityError, "system", "this program", nil, "built without cgo, so without RDMA: build it with CGO_ENABLED=1, gcc, libibverbs-dev and librdmacm-dev").Err = errors.ErrUnsupported
+	object := "this program"
+	if runtime.GOOS != "linux" {
+		object = runtime.GOOS
 	}
-	return true
+	if !cgo.Available {
+		d.add(SeverityError, "system", object, nil, "%s", cgo.NotBuilt()).Err = errors.ErrUnsupported
+	}
+	return runtime.GOOS == "linux"
 }
 
 // drivers are the RDMA drivers of adapters, by the network driver beside them.
@@ -182,8 +182,14 @@ func (d *diagnosis) look(listed []string) {
 	usable := false
 	for _, name := range names {
 		dev := diagnosed{name: name}
-		e, do := d.deviceError(name, slices.Contains(listed, name))
-		if e == nil {
+		e, do := d.deviceError(name, d.unlinked != nil || slices.Contains(listed, name))
+		switch {
+		case e != nil:
+		case d.unlinked != nil: // by no fault of the device, which may be fine
+			usable, dev.err = true, d.unlinked
+			d.devices = append(d.devices, dev)
+			continue
+		default:
 			if dev.opened, dev.err = d.open(name); dev.err != nil {
 				e = &Error{Op: "open device", Object: name, Kind: ErrDeviceNotAccessible, Err: dev.err}
 			}

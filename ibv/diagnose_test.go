@@ -2,6 +2,7 @@ package ibv
 
 import (
 	"encoding/json"
+	"errors"
 	"net"
 	"net/netip"
 	"os"
@@ -119,6 +120,31 @@ func TestDiagnoseReady(t *testing.T) {
 		checks = append(checks, f.Check)
 	}
 	require.Equal(t, []string{"libraries", "libraries", "modules", "manager", "device", "devices", "link", "gid", "mtu", "memlock", "namespace"}, checks)
+}
+
+// A build that cannot open devices says so, and blames neither device nor provider.
+func TestDiagnoseNotBuilt(t *testing.T) {
+	h := readyHost(t)
+	h.listed = func() ([]string, error) {
+		return nil, &Error{Op: "list devices", Err: &cgo.Error{Op: "ibv_get_device_list", Errno: syscall.ENOSYS}}
+	}
+	h.open = func(string) (opened, error) { t.Error("a device was opened"); return opened{}, syscall.ENOSYS }
+	for _, f := range h.diagnose() {
+		if f.Check == "system" { // what this very build cannot do
+			require.False(t, cgo.Available)
+			continue
+		}
+		require.Equal(t, SeverityOK, f.Severity, "%v", f)
+	}
+	h.remove(t, "dev/infiniband/uverbs0")
+	require.Condition(t, func() bool {
+		for _, f := range h.diagnose() {
+			if f.Check == "device" && errors.Is(f.Err, ErrDeviceNotAccessible) {
+				return true
+			}
+		}
+		return false
+	}, "the device's node is missing all the same")
 }
 
 // TestDiagnose: each fault, and what is said of it.

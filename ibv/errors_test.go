@@ -34,6 +34,8 @@ func TestWithoutRDMA(t *testing.T) {
 	require.Equal(t, cgo.Available, errors.Is(err, ErrNoRDMA))
 	if cgo.Available {
 		require.Contains(t, err.Error(), "modprobe")
+	} else {
+		require.EqualError(t, err, "ibv: open device on rxe0: ibv_open_device: "+cgo.NotBuilt())
 	}
 }
 

@@ -212,7 +212,8 @@ func ExampleSendBatch() {
 	_ = writes
 }
 
-// A transfer of any length, cut and kept going by C until it is done.
+// A transfer of any length, cut and kept going by C until it is done. The queue pair
+// was made with a SendCQ of its own, which is not its RecvCQ.
 func ExampleSendBatch_Run() {
 	transfer := func(ctx context.Context, qp *ibv.QP, mr *ibv.MR, there ibv.Remote) error {
 		t, err := qp.NewTransfer(mr.SGE(0, mr.Len()), there, ibv.TransferConfig{})

@@ -239,7 +239,10 @@ type Object struct {
 	Created []runtime.Frame
 }
 
-// Objects lists the objects of this package that are open, by name.
+// Objects lists the objects of this package that are open, by name. Once package
+// cm has been used, there is "context of DEVICE (connection manager's)" for each
+// device that it has opened, for the rest of the process's life or until the device
+// goes: a check for leaks leaves these out.
 func Objects() []Object {
 	objects.mu.Lock()
 	defer objects.mu.Unlock()

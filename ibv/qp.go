@@ -46,8 +46,10 @@ type QP struct {
 type QPConfig struct {
 	// Type is the service. Default RC.
 	Type QPType
-	// SendCQ and RecvCQ take the completions; they may be one. Required, but for
-	// RecvCQ of an XRC initiator and both of an XRC target.
+	// SendCQ and RecvCQ take the completions; they may be one, and be shared with
+	// other queue pairs, but for SendBatch.Run, and so for NewTransfer: that needs a
+	// SendCQ that serves no other queue. Required, but for RecvCQ of an XRC
+	// initiator and both of an XRC target.
 	SendCQ, RecvCQ *CQ
 	// SRQ has the receives, instead of a queue of the queue pair's own. It may be
 	// of another PD. An XRC target has none: it receives into all of its domain's.

@@ -165,7 +165,10 @@ func (q *QP) Modify(a QPAttr, mask AttrMask) error {
 	if err := q.h.Modify(&c, uint32(mask)); err != nil {
 		e := &Error{Op: op, Object: q.node.name, Err: err}
 		if errors.Is(err, syscall.EINVAL) {
-			e.Hint = or(q.beyond(&a, mask), explain(q.typ, from, a, mask))
+			e.Hint = or(q.beyond(&a, mask), or(q.noGID(&a, mask), explain(q.typ, from, a, mask)))
+		}
+		if errors.Is(err, syscall.ENODATA) {
+			e.Hint = q.noGID(&a, mask)
 		}
 		if errors.Is(err, syscall.ENODEV) {
 			e.Kind = ErrDeviceRemoved
@@ -179,6 +182,14 @@ func (q *QP) Modify(a QPAttr, mask AttrMask) error {
 		q.moved(a.State)
 	}
 	return nil
+}
+
+// noGID says that the row of the GID table to send from is empty, where it is.
+func (q *QP) noGID(a *QPAttr, mask AttrMask) string {
+	if mask&AttrAH == 0 {
+		return ""
+	}
+	return q.pd.ctx.noGID(&a.AH)
 }
 
 // explain says what is wrong with a transition that was refused.
@@ -267,7 +278,7 @@ type ConnectConfig struct {
 
 	QKey uint32 // UD only: the key that datagrams to this queue pair must carry
 
-	GIDIndex int    // own row of the GID table, see Context.FindGID
+	GIDIndex int    // own row of the GID table, see Context.FindGID and GIDTable
 	PSN      uint32 // first packet number of the own sends, 24 bits
 
 	// MTU is the path MTU, the same at both ends: the smaller of the two ports'

@@ -157,7 +157,7 @@ func (b *SendBatch) startRun(cfg *RunConfig) error {
 	case syscall.EBUSY:
 		return invalid(op, b.q.node.name, ErrBusy, "poll the completions of what was posted before")
 	case syscall.EINVAL:
-		return invalid(op, b.q.node.name, ErrInvalid, "the engine needs a send CQ that serves no other queue")
+		return invalid(op, b.q.node.name, ErrInvalid, "the engine needs a send CQ that serves no other queue: give the queue pair a RecvCQ, and others SendCQs, of their own (QPConfig)")
 	}
 	return &Error{Op: op, Object: b.q.node.name, Kind: ErrClosed}
 }

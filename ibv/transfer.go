@@ -13,10 +13,11 @@ type TransferConfig struct {
 
 // NewTransfer makes the batch that moves memory of any length between local and
 // the peer's memory at remote: a request for each piece, for SendBatch.Run to
-// work off. Its results count pieces. The batch takes about 200 bytes of memory a
-// piece. The error matches ErrTooLong where a piece is longer than a message may
-// be, ErrOutOfRange where there is nothing to move or where either memory ends
-// before it, and what SendBatch.Write and Read return.
+// work off. Run wants a queue pair whose SendCQ serves no other queue, not its own
+// receives either (QPConfig). Its results count pieces. The batch takes about 200
+// bytes of memory a piece. The error matches ErrTooLong where a piece is longer than
+// a message may be, ErrOutOfRange where there is nothing to move or where either
+// memory ends before it, and what SendBatch.Write and Read return.
 func (q *QP) NewTransfer(local SGE, remote Remote, cfg TransferConfig) (*SendBatch, error) {
 	const op = "make transfer"
 	if err := q.life().enter(op); err != nil {

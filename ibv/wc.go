@@ -158,7 +158,7 @@ const (
 	WCMWBindErr        WCStatus = 6  // memory window refused
 	WCBadRespErr       WCStatus = 7  // the peer answered what nobody asked
 	WCLocAccessErr     WCStatus = 8  // a WRITE with immediate data was not allowed here
-	WCRemInvReqErr     WCStatus = 9  // the peer refused the request as invalid
+	WCRemInvReqErr     WCStatus = 9  // the peer refused the request as invalid; rxe: also what Access forbids
 	WCRemAccessErr     WCStatus = 10 // the peer refused the memory, key or right
 	WCRemOpErr         WCStatus = 11 // the peer failed
 	WCRetryExcErr      WCStatus = 12 // the peer never acknowledged
@@ -185,7 +185,7 @@ var statusText = map[WCStatus]string{
 	WCMWBindErr:        "memory window bind error",
 	WCBadRespErr:       "bad response from the peer",
 	WCLocAccessErr:     "local access error",
-	WCRemInvReqErr:     "remote invalid request: the peer took the request for malformed, or had no room for it",
+	WCRemInvReqErr:     "remote invalid request: the peer took the request for malformed, or had no room for it, or its queue pair's Access does not allow it (ConnectConfig.Access)",
 	WCRemAccessErr:     "remote access error: the peer's region, key or rights do not allow it",
 	WCRemOpErr:         "remote operation error: the peer could not complete the request",
 	WCRetryExcErr:      "retries exceeded: the peer does not acknowledge",

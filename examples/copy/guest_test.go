@@ -16,6 +16,14 @@ import (
 	"github.com/railbind/railbind/examples/internal/guest"
 )
 
+// What is wrong is named, with what to do instead.
+func TestMisuseSays(t *testing.T) {
+	guest.WantSays(t, run, map[string]string{
+		"-I rxe0 a 10.1.0.1:7473": `copy: -I "rxe0" is not an address`,
+		"receive . 10.1.0.1":      `copy: receive "10.1.0.1" is not ADDR:PORT or [ADDR]:PORT`,
+	})
+}
+
 func TestMain(m *testing.M) { guest.Main(m, main) }
 
 func TestMisuse(t *testing.T) {

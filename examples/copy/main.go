@@ -24,9 +24,12 @@ func main() { program.Main(run) }
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	fs := flag.NewFlagSet("copy", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
-	var bind netip.Addr
-	fs.TextVar(&bind, "I", netip.Addr{}, "")
+	local := fs.String("I", "", "")
 	err := fs.Parse(args)
+	var bind netip.Addr
+	if err == nil && *local != "" {
+		bind, err = program.Address("-I", *local)
+	}
 	args = fs.Args()
 	switch {
 	case err != nil:
@@ -37,7 +40,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		if len(args) == 3 {
 			address = args[2]
 		}
-		return program.End(ctx, receive(ctx, args[1], address, stdout), "copy", stderr)
+		var local netip.AddrPort
+		if local, err = program.AddrPort("receive", address); err == nil {
+			return program.End(ctx, receive(ctx, args[1], local, stdout), "copy", stderr)
+		}
 	default:
 		last := len(args) - 1
 		return program.End(ctx, send(ctx, bind, args[:last], args[last], stdout), "copy", stderr)

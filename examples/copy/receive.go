@@ -16,11 +16,7 @@ import (
 )
 
 // receive stores what is sent in a folder until ctx ends.
-func receive(ctx context.Context, folder, address string, stdout io.Writer) error {
-	local, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return err
-	}
+func receive(ctx context.Context, folder string, local netip.AddrPort, stdout io.Writer) error {
 	root, err := os.OpenRoot(folder) // no name leads out of it
 	if err != nil {
 		return err

@@ -11,6 +11,14 @@ import (
 
 func TestMain(m *testing.M) { guest.Main(m, main) }
 
+// What is wrong is named, with what to do instead.
+func TestMisuseSays(t *testing.T) {
+	guest.WantSays(t, run, map[string]string{
+		"find rxe0":    `discover: LOCAL "rxe0" is not an address`,
+		"offer rxe0 a": `discover: LOCAL "rxe0" is not an address`,
+	})
+}
+
 func TestMisuse(t *testing.T) {
 	guest.WantMisuse(t, run, "discover", "", "find", "find nowhere", "offer 10.1.0.1", "-wait 0s find 10.1.0.1",
 		"-n -1 find 10.1.0.1", "offer 10.1.0.1 "+strings.Repeat("x", size))

@@ -47,7 +47,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	var local netip.Addr
 	if err == nil {
-		local, err = netip.ParseAddr(args[1])
+		local, err = program.Address("LOCAL", args[1])
 	}
 	if err != nil {
 		return program.Explain(err, "discover", usage, stdout, stderr)

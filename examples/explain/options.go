@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/railbind/railbind/cm/policy"
+	"github.com/railbind/railbind/examples/internal/program"
 )
 
 const usage = `usage: rb-explain [flags] DST[:PORT]
@@ -100,7 +101,7 @@ func parse(args []string) (options, error) {
 	fs.BoolVar(&o.schema, "schema", false, "")
 	fs.BoolVar(&o.watch, "watch", false, "")
 	fs.StringVar(&o.svg, "svg", "", "")
-	rest, err := parseAll(fs, args)
+	rest, err := program.ParseAll(fs, args)
 	if err != nil {
 		return o, err
 	}
@@ -109,10 +110,14 @@ func parse(args []string) (options, error) {
 		return o, nil
 	case len(rest) != 1:
 		return o, fmt.Errorf("give one destination, not %d", len(rest))
-	case bind != "" && o.device != "":
-		return o, errors.New("give -bind or -device, not both")
 	case o.svg == "-" && (o.json || o.watch):
 		return o, errors.New("-svg - has standard output for itself; give a file")
+	}
+	if bind != "" && o.device != "" {
+		return o, errors.New("give -bind or -device, not both")
+	}
+	if _, err := program.Local("-bind", "", o.device); err != nil {
+		return o, err
 	}
 	o.target = rest[0]
 	if o.name, o.dst, err = destination(o.target); err != nil {
@@ -132,20 +137,6 @@ func parse(args []string) (options, error) {
 		}
 	}
 	return o, nil
-}
-
-// parseAll takes flags behind the destination too.
-func parseAll(fs *flag.FlagSet, args []string) (rest []string, err error) {
-	for {
-		if err := fs.Parse(args); err != nil {
-			return nil, err
-		}
-		if fs.NArg() == 0 {
-			return rest, nil
-		}
-		rest = append(rest, fs.Arg(0))
-		args = fs.Args()[1:]
-	}
 }
 
 // likeAddress says whether a text can only be meant as an address.

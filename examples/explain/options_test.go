@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/railbind/railbind/examples/internal/guest"
+
 	"github.com/railbind/railbind/cm/policy"
 )
 
@@ -40,6 +42,14 @@ func TestOptions(t *testing.T) {
 		c.want.target = strings.Fields(c.args)[len(strings.Fields(c.args))-1]
 		require.Equal(t, c.want, got, c.args)
 	}
+}
+
+// What is wrong is named, with what to do instead.
+func TestMisuseSays(t *testing.T) {
+	guest.WantSays(t, run, map[string]string{
+		"-device 10.1.0.1 10.1.0.2": `rb-explain: -device "10.1.0.1" is not a name; -bind takes an address`,
+		"-address 10.1.0.1":         `rb-explain: unknown flag -address`,
+	})
 }
 
 func TestMisuse(t *testing.T) {

@@ -12,6 +12,14 @@ import (
 	"github.com/railbind/railbind/examples/internal/guest"
 )
 
+// What is wrong is named, with what to do instead.
+func TestMisuseSays(t *testing.T) {
+	guest.WantSays(t, run, map[string]string{
+		"-I rxe0 get 10.1.0.1:7473 a": `kv: -I "rxe0" is not an address`,
+		"serve 10.1.0.1":              `kv: serve "10.1.0.1" is not ADDR:PORT or [ADDR]:PORT`,
+	})
+}
+
 func TestMain(m *testing.M) { guest.Main(m, main) }
 
 func TestMisuse(t *testing.T) {

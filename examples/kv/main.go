@@ -24,9 +24,12 @@ func main() { program.Main(run) }
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	fs := flag.NewFlagSet("kv", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
-	var bind netip.Addr
-	fs.TextVar(&bind, "I", netip.Addr{}, "")
+	local := fs.String("I", "", "")
 	err := fs.Parse(args)
+	var bind netip.Addr
+	if err == nil && *local != "" {
+		bind, err = program.Address("-I", *local)
+	}
 	args = fs.Args()
 	what := ""
 	if len(args) > 0 {
@@ -39,8 +42,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		if len(args) == 2 {
 			address = args[1]
 		}
-		err = serve(ctx, address, stdout)
-		return program.End(ctx, err, "kv", stderr)
+		var local netip.AddrPort
+		if local, err = program.AddrPort("serve", address); err == nil {
+			return program.End(ctx, serve(ctx, local, stdout), "kv", stderr)
+		}
 	case what == "put" && len(args) >= 4 && len(args)%2 == 0:
 		return program.End(ctx, withClient(ctx, bind, args[1], func(c *client) error { return c.putAll(ctx, args[2:], stdout) }), "kv", stderr)
 	case what == "get" && len(args) >= 3:

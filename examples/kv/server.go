@@ -14,11 +14,7 @@ import (
 )
 
 // serve runs a server until ctx ends.
-func serve(ctx context.Context, address string, stdout io.Writer) (err error) {
-	local, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return err
-	}
+func serve(ctx context.Context, local netip.AddrPort, stdout io.Writer) (err error) {
 	memory, err := ibv.NewBuffer(slots*slotSize, ibv.BufferConfig{})
 	if err != nil {
 		return err

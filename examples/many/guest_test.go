@@ -16,8 +16,22 @@ import (
 
 func TestMain(m *testing.M) { guest.Main(m, main) }
 
+// What is wrong is named, with what to do instead.
+func TestMisuseSays(t *testing.T) {
+	guest.WantSays(t, run, map[string]string{
+		"serve 10.1.0.1":                   `rb-many: serve "10.1.0.1" is not ADDR:PORT or [ADDR]:PORT`,
+		"serve :7474":                      `rb-many: serve ":7474" is not ADDR:PORT or [ADDR]:PORT`,
+		"dial rxe0 10.1.0.1:7474":          `rb-many: LOCAL "rxe0" is not an address`,
+		"dial -c 0 10.1.0.1 10.1.0.1:7474": `rb-many: -c 0: want 1 or more`,
+		"dial 10.1.0.1 10.1.0.1:7474 -n 0": `rb-many: -n 0: want 1 or more`,
+		"-c 1 serve 10.1.0.1:7474":         `rb-many: -c and -n are for dial`,
+		"dial -policy pin":                 `rb-many: unknown flag -policy`,
+		"bogus":                            `rb-many: want serve ADDR:PORT, or dial LOCAL HOST:PORT`,
+	})
+}
+
 func TestMisuse(t *testing.T) {
-	guest.WantMisuse(t, run, "many", "", "serve", "serve nowhere", "dial 10.1.0.1", "dial nobody host:1", "-c 0 dial 10.1.0.1 host:1", "-n x serve 10.1.0.1:1")
+	guest.WantMisuse(t, run, name, "", "serve", "serve nowhere", "dial 10.1.0.1", "dial nobody host:1", "-c 0 dial 10.1.0.1 host:1", "-n x serve 10.1.0.1:1")
 	guest.WantHelp(t, run, usage)
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/railbind/railbind/cm"
+	"github.com/railbind/railbind/examples/internal/program"
 )
 
 const usage = `usage: rb-perf TEST [flags]                the server: start it first
@@ -141,15 +142,11 @@ func parse(args []string) (options, error) {
 		return o, fmt.Errorf("-timeout %v: want more than 0", o.timeout)
 	case port == 0 || port > 65535:
 		return o, fmt.Errorf("-p %d: want 1 to 65535", port)
-	case source != "" && o.device != "":
-		return o, errors.New("give -I or -device, not both")
 	}
 	o.port = uint16(port)
-	if source != "" {
-		var err error
-		if o.source, err = netip.ParseAddr(source); err != nil {
-			return o, fmt.Errorf("-I %q is not an address", source)
-		}
+	var err error
+	if o.source, err = program.Local("-I", source, o.device); err != nil {
+		return o, err
 	}
 	if fs.NArg() == 0 {
 		return o, o.checkServer(given)
@@ -179,6 +176,9 @@ func (o *options) checkClient(given map[string]bool, size, host string) (err err
 		return err
 	}
 	t := tests[o.Test]
+	if o.Test == anyTest {
+		return fmt.Errorf("any is for the server: give the client one of %s", strings.Join(testNames(), ", "))
+	}
 	if t == nil {
 		return unknownTest(o.Test)
 	}

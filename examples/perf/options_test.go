@@ -8,8 +8,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/railbind/railbind/examples/internal/guest"
 	"github.com/railbind/railbind/examples/internal/peer"
 )
+
+// What is wrong is named, with what to do instead.
+func TestMisuseSays(t *testing.T) {
+	guest.WantSays(t, run, map[string]string{
+		"any 10.1.0.1":                      `rb-perf: any is for the server: give the client one of atomic-lat, connect, rate, read-bw, read-lat, send-bw, send-lat, write-bw, write-lat`,
+		"send-lat -I rxe0 10.1.0.1":         `rb-perf: -I "rxe0" is not an address; -device takes a name`,
+		"send-lat -device fd01::1 10.1.0.1": `rb-perf: -device "fd01::1" is not a name; -I takes an address`,
+	})
+}
 
 func TestParse(t *testing.T) {
 	o, err := parse(strings.Fields("rate 10.1.0.1"))
@@ -40,7 +50,7 @@ func TestParseRefuses(t *testing.T) {
 		"":                            "which test?",
 		"-s 3":                        "which test?",
 		"send-latency h":              "no test",
-		"any h":                       "no test",
+		"any h":                       "any is for the server",
 		"send-lat -s 0 h":             "-s",
 		"send-lat -s x h":             "-s",
 		"atomic-lat -s 4 h":           "8 for atomics",

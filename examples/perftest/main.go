@@ -7,10 +7,12 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"time"
 
+	"github.com/railbind/railbind/cm"
 	"github.com/railbind/railbind/examples/internal/peer"
 	"github.com/railbind/railbind/examples/internal/program"
 )
@@ -31,7 +33,8 @@ TEST is
   -R            connect with the connection manager
   -b ADDR       use the device, and the GID, that has this address (default: the
                 address that the connection with the peer has at this end)
-  -d NAME       use this RDMA device
+  -d, -device NAME
+                use this RDMA device
   -x INDEX      use this row of its GID table, instead of that of the address
   -i PORT       use this port of it (default 1)
   -p PORT       of TCP, or of the connection manager (default 18515)
@@ -39,6 +42,8 @@ TEST is
   -n N          messages (default 1000, write-bw 5000)
   -t N          bw: most messages under way (default 128)
   -m MTU        of the path: 256 to 4096 bytes (default: the port's); not with -R
+  -policy P     client, with -R: auto (default: pin where -b or -d is given, follow
+                otherwise), pin, route or follow
   -timeout D    most time for each wait of the peer that is there, such as for
                 the whole of its run (default 1m)
   -json         print the result as JSON
@@ -60,10 +65,11 @@ const (
 type options struct {
 	peer.ByHand
 	test
-	cm   bool
-	size int
-	n    int
-	most int // messages under way
+	cm     bool
+	policy cm.Policy
+	size   int
+	n      int
+	most   int // messages under way
 }
 
 func main() { program.Main(run) }
@@ -73,7 +79,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return program.Explain(err, name, usage, stdout, stderr)
 	}
-	r := &result{Outcome: peer.Outcome{Role: o.Role()}, Test: o.name, Size: o.size}
+	r := &result{Outcome: peer.Outcome{Role: o.Role(), Policy: o.policy}, Test: o.name, Size: o.size}
 	r.Fail(play(ctx, o, r, stderr))
 	peer.Print(name, o.JSON, r, stdout, stderr)
 	return peer.StatusOf(ctx, r.Err())
@@ -89,12 +95,15 @@ func parse(args []string) (*options, error) {
 	}
 	fs := o.Flags(name, "x", 4096, time.Minute)
 	fs.BoolVar(&o.cm, "R", false, "")
+	fs.TextVar(&o.policy, "policy", cm.Auto, "")
 	fs.IntVar(&o.size, "s", o.test.size, "")
 	fs.IntVar(&o.n, "n", o.test.n, "")
 	fs.IntVar(&o.most, "t", o.test.most, "")
 	if err := o.Parse(args); err != nil {
 		return nil, err
 	}
+	given := map[string]bool{}
+	fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
 	switch {
 	case o.name == "":
 		return nil, errors.New("which test? send-lat, write-bw and so on comes first")
@@ -110,6 +119,10 @@ func parse(args []string) (*options, error) {
 		return nil, fmt.Errorf("-t %d: want 1 to %d", o.most, 1<<14)
 	case o.cm && o.GIDIndex >= 0:
 		return nil, errors.New("-x: the connection manager finds the GID of the address (-b)")
+	case given["policy"] && !o.cm:
+		return nil, errors.New("-policy is the connection manager's, which needs -R")
+	case given["policy"] && o.Host == "":
+		return nil, errors.New("-policy is the client's, which needs HOST")
 	case o.cm && o.Addr.IsValid() && o.Device != "":
 		return nil, errors.New("give -b or -d, not both")
 	}

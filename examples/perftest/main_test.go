@@ -10,12 +10,27 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/railbind/railbind/cm"
 	"github.com/railbind/railbind/examples/internal/guest"
 	"github.com/railbind/railbind/examples/internal/peer"
 	"github.com/railbind/railbind/ibv"
 )
 
 func TestMain(m *testing.M) { guest.Main(m, main) }
+
+// What is wrong is named, with what to do instead.
+func TestMisuseSays(t *testing.T) {
+	guest.WantSays(t, run, map[string]string{
+		"send-lat -policy pin 10.1.0.1":     `rb-perftest: -policy is the connection manager's, which needs -R`,
+		"send-lat -R -policy pin":           `rb-perftest: -policy is the client's, which needs HOST`,
+		"send-lat -R -policy none 10.1.0.1": `rb-perftest: invalid value "none" for flag -policy: policy "none" is unknown; use auto, pin, route or follow`,
+		"send-lat -policyx pin":             `rb-perftest: unknown flag -policyx`,
+		"send-lat -bind 10.1.0.1":           `rb-perftest: unknown flag -bind`,
+		"send-lat -device 10.1.0.1":         `rb-perftest: -device "10.1.0.1" is not a name; -b takes an address`,
+		"send-lat 10.1.0.1:18515":           `rb-perftest: HOST "10.1.0.1:18515" takes no port: give it with -p`,
+		"send-lat -b rxe0":                  `rb-perftest: -b "rxe0" is not an address; -device takes a name`,
+	})
+}
 
 func TestMisuse(t *testing.T) {
 	guest.WantMisuse(t, run, name, "", "send", "send-rate", "lat", "send-lat a b", "send-lat -i 0", "send-lat -s 0", "send-lat -s 16777217",
@@ -26,6 +41,21 @@ func TestMisuse(t *testing.T) {
 
 func TestNoRDMA(t *testing.T)     { guest.WantNoRDMA(t, run, "send-lat", "read-bw -R 192.0.2.1") }
 func TestBareNoRDMA(t *testing.T) { guest.WantNoRDMA(t, run, "send-lat", "read-bw -R 192.0.2.1") }
+
+// The long flags that the guide gives for all peers of rdma-core's programs.
+func TestLongFlags(t *testing.T) {
+	o, err := parse(strings.Fields("send-lat -R -device rxe0 -policy pin -p18600 10.1.0.1"))
+	require.NoError(t, err)
+	require.Equal(t, "rxe0", o.Device)
+	require.Equal(t, cm.PinBound, o.policy)
+	require.Equal(t, uint16(18600), o.Port)
+	d := (&end{options: o}).dialer()
+	require.Equal(t, cm.PinBound, d.Policy)
+	require.Equal(t, "rxe0", d.LocalDevice)
+	o, err = parse(strings.Fields("send-lat -drxe0"))
+	require.NoError(t, err)
+	require.Equal(t, "rxe0", o.Device)
+}
 
 // The keys as perftest writes them, in both forms.
 func TestKeys(t *testing.T) {

@@ -127,7 +127,7 @@ func (e *end) accept(ctx context.Context) (*cm.Conn, error) {
 }
 
 func (e *end) dialer() cm.Dialer {
-	d := cm.Dialer{LocalDevice: e.Device, Timeouts: cm.Timeouts{Connect: e.Timeout}}
+	d := cm.Dialer{LocalDevice: e.Device, Policy: e.policy, Timeouts: cm.Timeouts{Connect: e.Timeout}}
 	if e.Addr.IsValid() {
 		d.LocalAddr = netip.AddrPortFrom(e.Addr, 0)
 	}

@@ -30,7 +30,8 @@ needs its GID's index (-g).
 
   -b ADDR       use the device, and the GID, that has this address
                 (default: the address that the TCP connection has at this end)
-  -d NAME       use this RDMA device
+  -d, -device NAME
+                use this RDMA device
   -g INDEX      use this row of its GID table, instead of that of the address
   -i PORT       use this port of it (default 1)
   -p PORT       of TCP (default 18515)

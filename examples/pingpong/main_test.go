@@ -20,10 +20,28 @@ import (
 
 func TestMain(m *testing.M) { guest.Main(m, main) }
 
+// What is wrong is named, with what to do instead.
+func TestMisuseSays(t *testing.T) {
+	guest.WantSays(t, run, map[string]string{
+		"rc -policy pin":      `rb-pingpong: unknown flag -policy`,
+		"rc -debug":           `rb-pingpong: unknown flag -debug`,
+		"rc -device 10.1.0.1": `rb-pingpong: -device "10.1.0.1" is not a name; -b takes an address`,
+	})
+}
+
 func TestMisuse(t *testing.T) {
 	guest.WantMisuse(t, run, name, "", "xrc", "-s 10", "rc a b", "rc -i 0", "rc -p 0", "rc -p 65536", "rc -s 0", "rc -s 16777217", "rc -n 0",
 		"rc -m 1000", "srq -q 0", "srq -q 256", "rc -l 16", "rc -timeout 0s", "rc -b eth0", "rc -x")
 	guest.WantHelp(t, run, usage)
+}
+
+// The long flag that the guide gives for all peers of rdma-core's programs.
+func TestDeviceFlag(t *testing.T) {
+	for _, args := range []string{"rc -device rxe0", "rc -d rxe0", "rc -drxe0"} {
+		o, err := parse(strings.Fields(args))
+		require.NoError(t, err)
+		require.Equal(t, "rxe0", o.Device)
+	}
 }
 
 func TestNoRDMA(t *testing.T)     { guest.WantNoRDMA(t, run, "rc", "srq 192.0.2.1") }

@@ -13,6 +13,14 @@ import (
 
 func TestMain(m *testing.M) { guest.Main(m, main) }
 
+// What is wrong is named, with what to do instead.
+func TestMisuseSays(t *testing.T) {
+	guest.WantSays(t, run, map[string]string{
+		"rail0=10.1.0.1:7":  `rails: LOCAL "rail0" is not an address`,
+		"10.1.0.1=10.1.0.2": `rails: PEER "10.1.0.2" is not ADDR:PORT or [ADDR]:PORT`,
+	})
+}
+
 func TestMisuse(t *testing.T) {
 	guest.WantMisuse(t, run, "rails", "", "10.0.0.1", "x=10.0.0.1:1", "10.0.0.1=x", "-n 0 10.0.0.1=10.0.0.2:1")
 	guest.WantHelp(t, run, usage)

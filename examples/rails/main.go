@@ -9,7 +9,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net/netip"
 	"strings"
 
 	"github.com/railbind/railbind/examples/internal/program"
@@ -33,8 +32,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		local, peer, _ := strings.Cut(arg, "=")
 		r := &rail{log: stderr}
 		var err2, err3 error
-		r.local, err2 = netip.ParseAddr(local)
-		r.peer, err3 = netip.ParseAddrPort(peer)
+		r.local, err2 = program.Address("LOCAL", local)
+		r.peer, err3 = program.AddrPort("PEER", peer)
 		err = errors.Join(err, err2, err3)
 		all = append(all, r)
 	}

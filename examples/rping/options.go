@@ -85,7 +85,7 @@ func parse(args []string) (options, error) {
 	fs.BoolVar(&o.debug, "d", false, "")
 	fs.DurationVar(&o.timeout, "timeout", 15*time.Second, "")
 	fs.BoolVar(&o.json, "json", false, "")
-	if err := fs.Parse(program.Split(fs, args)); err != nil {
+	if err := program.Parse(fs, args); err != nil {
 		return o, err
 	}
 	given := map[string]bool{}
@@ -119,6 +119,12 @@ func parse(args []string) (options, error) {
 
 // check holds the flags of one role against the other's.
 func (o *options) check(given map[string]bool, source string) (err error) {
+	if o.source, err = program.Local("-I", source, o.device); err != nil {
+		return err
+	}
+	if err := program.NoPort("-a", o.addr); err != nil {
+		return err
+	}
 	if o.server {
 		for _, f := range []string{"I", "C", "policy"} {
 			if given[f] {
@@ -131,8 +137,8 @@ func (o *options) check(given map[string]bool, source string) (err error) {
 		if o.addr == "" {
 			o.addr = "0.0.0.0"
 		}
-		if _, err := netip.ParseAddr(o.addr); err != nil {
-			return fmt.Errorf("-a %q is not an address", o.addr)
+		if _, err := program.Address("-a", o.addr); err != nil {
+			return fmt.Errorf("%w; -device takes a name", err)
 		}
 		return nil
 	}
@@ -141,12 +147,6 @@ func (o *options) check(given map[string]bool, source string) (err error) {
 		return errors.New("-P is the server's")
 	case o.addr == "":
 		return errors.New("-a: the client needs the server's address")
-	case source != "" && o.device != "":
-		return errors.New("give -I or -device, not both")
-	case source != "":
-		if o.source, err = netip.ParseAddr(source); err != nil {
-			return fmt.Errorf("-I %q is not an address", source)
-		}
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/railbind/railbind/cm"
+	"github.com/railbind/railbind/examples/internal/guest"
 	"github.com/railbind/railbind/examples/internal/peer"
 )
 
@@ -44,6 +45,20 @@ func TestOptions(t *testing.T) {
 			require.Equal(t, want, got)
 		})
 	}
+}
+
+// What is wrong is named, with what to do instead.
+func TestMisuseSays(t *testing.T) {
+	guest.WantSays(t, run, map[string]string{
+		"-c -a 10.1.0.1:7174":             `rb-rping: -a "10.1.0.1:7174" takes no port: give it with -p`,
+		"-c -a host.example:7174":         `rb-rping: -a "host.example:7174" takes no port: give it with -p`,
+		"-s -a [::1]:7174":                `rb-rping: -a "[::1]:7174" takes no port: give it with -p`,
+		"-c -I rxe0 -a 10.1.0.1":          `rb-rping: -I "rxe0" is not an address; -device takes a name`,
+		"-s -a rxe0":                      `rb-rping: -a "rxe0" is not an address; -device takes a name`,
+		"-c -device 10.1.0.1 -a 10.1.0.1": `rb-rping: -device "10.1.0.1" is not a name; -I takes an address`,
+		"-c -a 10.1.0.1 -address":         `rb-rping: unknown flag -address`,
+		"-c -a 10.1.0.1 -vpolicy":         `rb-rping: unknown flag -vpolicy`,
+	})
 }
 
 func TestMisuse(t *testing.T) {

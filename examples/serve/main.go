@@ -20,7 +20,7 @@ func main() {
 	}
 	local, err := netip.ParseAddrPort(addr)
 	if err != nil {
-		log.Fatal(err)
+		log.Fatalf("usage: serve [ADDR:PORT]; %q is not that", addr)
 	}
 	l, err := cm.Listen(local, cm.ListenConfig{})
 	if err != nil {

@@ -16,6 +16,15 @@ import (
 
 func TestMain(m *testing.M) { guest.Main(m, main) }
 
+// What is wrong is named, with what to do instead.
+func TestMisuseSays(t *testing.T) {
+	guest.WantSays(t, run, map[string]string{
+		"-s 10.1.0.1:7471": `rb-ucmatose: -s "10.1.0.1:7471" takes no port: give it with -p`,
+		"-server 10.1.0.1": `rb-ucmatose: unknown flag -server`,
+		"-b rxe0":          `rb-ucmatose: -b "rxe0" is not an address; -device takes a name`,
+	})
+}
+
 func TestMisuse(t *testing.T) {
 	guest.WantMisuse(t, run, "rb-ucmatose",
 		"more", "-c 0", "-C -1", "-S -1", "-S ten", "-p 0 -s 10.0.0.2", "-p 65536", "-b eth0", "-b 10.0.0.1 -device rxe0",

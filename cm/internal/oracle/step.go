@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -111,8 +112,36 @@ func (s Address) netlink() *netlink.Addr {
 	return a
 }
 
-func (s Address) do(m *Machine) error   { return m.nl.AddrAdd(m.link(s.Dev), s.netlink()) }
+func (s Address) do(m *Machine) error {
+	if err := m.nl.AddrAdd(m.link(s.Dev), s.netlink()); err != nil || s.Prefix.Addr().Is4() {
+		return err
+	}
+	return s.awaitLocal(m)
+}
+
 func (s Address) undo(m *Machine) error { return m.nl.AddrDel(m.link(s.Dev), s.netlink()) }
+
+// awaitLocal waits for the route that makes an address of IPv6 local: the kernel adds
+// it from a work queue, some time after the address. A prediction and the kernel
+// would else be asked on either side of it.
+func (s Address) awaitLocal(m *Machine) error {
+	link, err := m.nl.LinkByName(s.Dev)
+	if err != nil || link.Attrs().Flags&net.FlagUp == 0 {
+		return err
+	}
+	want := &netlink.Route{Type: unix.RTN_LOCAL, LinkIndex: link.Attrs().Index,
+		Dst: ipNet(netip.PrefixFrom(s.Prefix.Addr(), 128))} // in any table: a VRF has its own
+	for end := time.Now().Add(10 * time.Second); ; {
+		list, err := m.nl.RouteListFiltered(netlink.FAMILY_V6, want,
+			netlink.RT_FILTER_TABLE|netlink.RT_FILTER_TYPE|netlink.RT_FILTER_OIF|netlink.RT_FILTER_DST)
+		if err != nil || len(list) > 0 {
+			return err
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("%v has not become local", s)
+		}
+	}
+}
 
 func (s Route) String() string {
 	var b strings.Builder

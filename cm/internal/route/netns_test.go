@@ -9,9 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -84,9 +86,24 @@ func (s *space) batch(commands ...string) error {
 		defer lines.Reset()
 		return s.run(lines.String(), "-batch", "-")
 	}
+	var added []string // of IPv6, as the kernel's routes name them
+	settle := func() error {
+		if err := flush(); err != nil {
+			return err
+		}
+		defer func() { added = nil }()
+		return s.awaitLocal(added)
+	}
 	for _, c := range commands {
+		if len(added) > 0 && !strings.HasPrefix(c, "addr add") { // which may take them away
+			if err := settle(); err != nil {
+				return err
+			}
+		}
 		// Duplicate address detection would keep an address tentative for a second.
 		if strings.HasPrefix(c, "addr") && !strings.Contains(c, "del") && strings.Contains(c, "::") {
+			f := strings.Fields(c)
+			added = append(added, fmt.Sprintf("local %s dev %s ", strings.Split(f[2], "/")[0], f[4]))
 			c += " nodad"
 		}
 		// Not every command takes the family from its addresses.
@@ -101,19 +118,41 @@ func (s *space) batch(commands ...string) error {
 		}
 		lines.WriteString(c + "\n")
 	}
-	return flush()
+	return settle()
+}
+
+// awaitLocal waits for the routes that make addresses of IPv6 local: the kernel adds
+// them from a work queue, some time after the address.
+func (s *space) awaitLocal(routes []string) error {
+	end := time.Now().Add(10 * time.Second)
+	for len(routes) > 0 {
+		have, err := s.output("", "-6", "route", "show", "table", "all", "type", "local")
+		if err != nil {
+			return err
+		}
+		routes = slices.DeleteFunc(routes, func(r string) bool { return strings.Contains(have, r) })
+		if time.Now().After(end) {
+			return fmt.Errorf("no route %q", routes)
+		}
+	}
+	return nil
 }
 
 func (s *space) run(stdin string, args ...string) error {
+	_, err := s.output(stdin, args...)
+	return err
+}
+
+func (s *space) output(stdin string, args ...string) (string, error) {
 	cmd := exec.Command("ip", args...)
 	cmd.Stdin = strings.NewReader(stdin)
 	var out []byte
 	var err error
 	s.do(func() { out, err = cmd.CombinedOutput() })
 	if err != nil {
-		return fmt.Errorf("ip %s: %w: %s\n%s", strings.Join(args, " "), err, out, stdin)
+		return "", fmt.Errorf("ip %s: %w: %s\n%s", strings.Join(args, " "), err, out, stdin)
 	}
-	return nil
+	return string(out), nil
 }
 
 // sysctl writes a file below /proc/sys/net of the namespace.

@@ -25,6 +25,18 @@ func WantMisuse(t *testing.T, run program.Run, name string, lines ...string) {
 	}
 }
 
+// WantSays wants each of these command lines to be refused with its text.
+func WantSays(t *testing.T, run program.Run, says map[string]string) {
+	t.Helper()
+	for args, text := range says {
+		t.Run(args, func(t *testing.T) {
+			var out, errs strings.Builder
+			require.Equal(t, program.Misuse, run(t.Context(), strings.Fields(args), &out, &errs), errs.String())
+			require.Contains(t, errs.String(), text+"\n")
+		})
+	}
+}
+
 // WantHelp wants the usage for each way to ask for it.
 func WantHelp(t *testing.T, run program.Run, usage string) {
 	t.Helper()

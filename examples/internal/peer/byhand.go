@@ -22,7 +22,7 @@ type ByHand struct {
 	Name     string        // of the command
 	Host     string        // the server's; empty: this is it
 	Addr     netip.Addr    // -b
-	Device   string        // -d
+	Device   string        // -d, or -device
 	GIDIndex int           // -g, or as GIDFlag; -1: that of the address
 	IBPort   uint8         // -i
 	Port     uint16        // -p
@@ -46,6 +46,7 @@ func (o *ByHand) Flags(name, gidFlag string, mtu uint, timeout time.Duration) *f
 	o.set.SetOutput(io.Discard)
 	o.set.StringVar(&o.addr, "b", "", "")
 	o.set.StringVar(&o.Device, "d", "", "")
+	o.set.StringVar(&o.Device, "device", "", "")
 	o.set.IntVar(&o.GIDIndex, gidFlag, -1, "")
 	o.set.UintVar(&o.ibPort, "i", 1, "")
 	o.set.UintVar(&o.port, "p", 18515, "")
@@ -57,7 +58,7 @@ func (o *ByHand) Flags(name, gidFlag string, mtu uint, timeout time.Duration) *f
 
 // Parse reads the arguments.
 func (o *ByHand) Parse(args []string) (err error) {
-	if err := o.set.Parse(program.Split(o.set, args)); err != nil {
+	if err := program.Parse(o.set, args); err != nil {
 		return err
 	}
 	o.Host, o.IBPort, o.Port, o.MTU = o.set.Arg(0), uint8(o.ibPort), uint16(o.port), mtus[o.mtu]
@@ -73,12 +74,14 @@ func (o *ByHand) Parse(args []string) (err error) {
 	case o.Timeout <= 0:
 		return fmt.Errorf("-timeout %v: want more than 0", o.Timeout)
 	}
-	if o.addr != "" {
-		if o.Addr, err = netip.ParseAddr(o.addr); err != nil {
-			return fmt.Errorf("-b %q is not an address", o.addr)
-		}
+	// (Together they may be given: of several addresses of a device, -b says which.)
+	if _, err := program.Local("-b", "", o.Device); err != nil {
+		return err
 	}
-	return nil
+	if o.Addr, err = program.Local("-b", o.addr, ""); err != nil {
+		return err
+	}
+	return program.NoPort("HOST", o.Host)
 }
 
 // Role is the name of this end's role.

@@ -86,7 +86,7 @@ func (o *Options) MessageFlags() {
 
 // Parse reads the arguments.
 func (o *Options) Parse(args []string) (err error) {
-	if err := o.set.Parse(program.Split(o.set, args)); err != nil {
+	if err := program.Parse(o.set, args); err != nil {
 		return err
 	}
 	switch {
@@ -100,13 +100,12 @@ func (o *Options) Parse(args []string) (err error) {
 		return fmt.Errorf("-t %d: want 0 to 255", o.tos)
 	case o.serves && o.Server == "" && o.Given("policy"):
 		return errors.New("-policy is the client's, which needs -s")
-	case o.bind != "" && o.Device != "":
-		return errors.New("give -b or -device, not both")
 	}
-	if o.bind != "" {
-		if o.Bind, err = netip.ParseAddr(o.bind); err != nil {
-			return fmt.Errorf("-b %q is not an address", o.bind)
-		}
+	if o.Bind, err = program.Local("-b", o.bind, o.Device); err != nil {
+		return err
+	}
+	if err := program.NoPort("-s", o.Server); err != nil {
+		return err
 	}
 	o.Port, o.TOS = uint16(o.port), uint8(o.tos)
 	return o.checkMessages()

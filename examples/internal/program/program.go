@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 )
 
@@ -37,7 +38,11 @@ func Explain(err error, name, usage string, stdout, stderr io.Writer) int {
 		fmt.Fprint(stdout, usage)
 		return OK
 	}
-	fmt.Fprintf(stderr, "%s: %v\n%s -h explains\n", name, err, name)
+	text := err.Error()
+	if unknown, ok := strings.CutPrefix(text, "flag provided but not defined: "); ok {
+		text = "unknown flag " + unknown
+	}
+	fmt.Fprintf(stderr, "%s: %s\n%s -h explains\n", name, text, name)
 	return Misuse
 }
 
