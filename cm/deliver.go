@@ -143,7 +143,7 @@ func (id *ID) await(ctx context.Context, phase string, limit time.Duration, star
 
 	deadline, _ := ctx.Deadline()
 	err = id.callWithin(ctx, func(h cgo.ID) error { return start(h, time.Until(deadline)) })
-	if err != nil && err == ctx.Err() {
+	if err != nil && errors.Is(err, ctx.Err()) {
 		err = id.timedOut(ctx, phase, began)
 	}
 	if err != nil {
