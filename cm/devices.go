@@ -168,7 +168,7 @@ func knownDevices(h *host, links []route.RDMALink) ([]*device, error) {
 			continue
 		}
 		// (Without one device that opens, librdmacm gives an error and no empty list.)
-		if err := refreshLocked(); err != nil && (!errors.Is(err, ibv.ErrNoRDMA) || noneOpens() == nil) {
+		if err := refreshLocked(); err != nil && (!cgo.Available || !errors.Is(err, ibv.ErrNoRDMA) || noneOpens() == nil) {
 			return nil, err
 		}
 		have = byIndex()
