@@ -192,6 +192,8 @@ func (c *Conn) Write(ctx context.Context, local ibv.SGE, remote ibv.Remote) erro
 // On rxe (kernel 6.1; 6.12 has the same lines) a READ whose answer the peer could
 // not send, its link being down, can be reported as done with nothing or only a
 // part of it in local; the connection has ended then, and the next operation says so.
+// Of at most 32 bytes across a page's end siw makes two, as it answers one with other
+// bytes.
 func (c *Conn) Read(ctx context.Context, local ibv.SGE, remote ibv.Remote) error {
 	m, err := c.mover()
 	if err == nil {

@@ -14,11 +14,14 @@ import (
 // mover moves the messages of one Conn: its buffers, and one goroutine that
 // takes the completions and wakes whose they are.
 type mover struct {
-	q    QueueConfig
-	mr   *ibv.MR // SendDepth buffers, then RecvDepth buffers
-	cq   *ibv.CQ
-	done func() // gives the completion channel back
-	siw  bool   // see nudge
+	q  QueueConfig
+	mr *ibv.MR // SendDepth buffers, then RecvDepth buffers
+	// stride is from one buffer to the next: no short message lies across a page
+	// (see siwSplit), nor two in one line of the cache.
+	stride int
+	cq     *ibv.CQ
+	done   func() // gives the completion channel back
+	siw    bool   // see nudge
 
 	free    chan int       // send slots that are free
 	sends   []sending      // by slot
@@ -78,9 +81,12 @@ func sendID(slot int, gen uint32) uint64 { return uint64(gen)<<slotBits | uint64
 
 func recvID(slot int) uint64 { return recvFlag | uint64(slot) }
 
+const cacheLine = 64
+
 func newMover(ctx *ibv.Context, pd *ibv.PD, q QueueConfig) (*mover, error) {
 	m := &mover{
 		q:       q,
+		stride:  (q.MaxMessage + cacheLine - 1) / cacheLine * cacheLine,
 		free:    make(chan int, q.SendDepth),
 		sends:   make([]sending, q.SendDepth),
 		queued:  make([]bool, q.RecvDepth),
@@ -101,7 +107,7 @@ func newMover(ctx *ibv.Context, pd *ibv.PD, q QueueConfig) (*mover, error) {
 	if m.cq, err = ctx.CreateCQ(ibv.CQConfig{Size: q.SendDepth + q.RecvDepth, Channel: ch}); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
-	if m.mr, err = pd.AllocMR((q.SendDepth+q.RecvDepth)*q.MaxMessage, ibv.LocalWrite); err != nil {
+	if m.mr, err = pd.AllocMR((q.SendDepth+q.RecvDepth)*m.stride, ibv.LocalWrite); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
 	return m, nil
@@ -148,7 +154,7 @@ func (m *mover) prepare(qp *ibv.QP) (err error) {
 	}
 	for i := range m.q.RecvDepth {
 		m.recvs.SetID(i, recvID(i))
-		if err := m.recvs.Recv(i, m.mr.SGE((m.q.SendDepth+i)*m.q.MaxMessage, m.q.MaxMessage)); err != nil {
+		if err := m.recvs.Recv(i, m.mr.SGE((m.q.SendDepth+i)*m.stride, m.q.MaxMessage)); err != nil {
 			return err
 		}
 	}
@@ -324,7 +330,7 @@ func (m *mover) received(id uint64, wc *ibv.WC) {
 
 // buffer is the n-th of the buffers: those of the sends come first.
 func (m *mover) buffer(n int) []byte {
-	from := n * m.q.MaxMessage
+	from := n * m.stride
 	return m.mr.Bytes()[from : from+m.q.MaxMessage]
 }
 
@@ -338,7 +344,7 @@ func (m *mover) send(ctx context.Context, p []byte) error {
 			return b.SendInline(0, p)
 		}
 		copy(m.buffer(slot), p)
-		return b.Send(0, m.mr.SGE(slot*m.q.MaxMessage, len(p)))
+		return b.Send(0, m.mr.SGE(slot*m.stride, len(p)))
 	})
 	// (Only what was posted, or waits behind that, ends so.)
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -349,11 +355,32 @@ func (m *mover) send(ctx context.Context, p []byte) error {
 
 // write and read run a WRITE or READ.
 func (m *mover) write(ctx context.Context, local ibv.SGE, remote ibv.Remote) error {
-	return m.do(ctx, func(_ int, b *ibv.SendBatch) error { return b.Write(0, remote, local) })
+	split := 0
+	if m.siw && local.MR != nil {
+		split = siwSplit(local.MR.Addr()+uint64(local.Offset), local.Length)
+	}
+	return m.move(ctx, local, remote, split, (*ibv.SendBatch).Write)
 }
 
 func (m *mover) read(ctx context.Context, local ibv.SGE, remote ibv.Remote) error {
-	return m.do(ctx, func(_ int, b *ibv.SendBatch) error { return b.Read(0, remote, local) })
+	split := 0
+	if m.siw {
+		split = siwSplit(remote.Addr, local.Length)
+	}
+	return m.move(ctx, local, remote, split, (*ibv.SendBatch).Read)
+}
+
+// move runs one request, or where there is a split one for the bytes before it and
+// one for the rest.
+func (m *mover) move(ctx context.Context, local ibv.SGE, remote ibv.Remote, split int, set func(*ibv.SendBatch, int, ibv.Remote, ...ibv.SGE) error) error {
+	if split > 0 {
+		if err := m.move(ctx, ibv.SGE{MR: local.MR, Offset: local.Offset, Length: split}, remote, 0, set); err != nil {
+			return err
+		}
+		local.Offset, local.Length = local.Offset+split, local.Length-split
+		remote.Addr += uint64(split)
+	}
+	return m.do(ctx, func(_ int, b *ibv.SendBatch) error { return set(b, 0, remote, local) })
 }
 
 // do posts one request in a slot of its own and waits for it. A request whose

@@ -118,3 +118,38 @@ func TestSiwSilentHost(t *testing.T) {
 	require.Equal(t, "connect", timeout.Phase)
 	require.Less(t, time.Since(began), 30*time.Second)
 }
+
+// What siw would answer with other bytes, or send so: short pieces across a page.
+func TestSiwShortAcrossPage(t *testing.T) {
+	needTopo(t, "pair")
+	require.True(t, iwarp(), "this test is for -transport siw")
+	client, server := pairUp(t, "10.1.0.1:0",
+		Dialer{LocalAddr: ap("10.1.0.1:0"), Queues: QueueConfig{MaxMessage: 100}},
+		AcceptConfig{Queues: QueueConfig{MaxMessage: 100}})
+	ctx := within(t, time.Minute)
+	memory := func(c *Conn) *ibv.MR {
+		mr, err := c.PD().AllocMR(3*siwPage, ibv.LocalWrite|ibv.RemoteRead|ibv.RemoteWrite)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, mr.Close()) })
+		return mr
+	}
+	here, there := memory(client), memory(server)
+	for i := range there.Bytes() {
+		there.Bytes()[i], here.Bytes()[i] = byte(i*7), byte(i*11)
+	}
+	for _, n := range []int{2, 9, 31, siwShort} {
+		for first := 1; first < n; first++ { // before the page's end
+			from := siwPage - first
+			require.NoError(t, client.Read(ctx, here.SGE(2*siwPage, n), there.Remote(from)))
+			require.Equal(t, there.Bytes()[from:from+n], here.Bytes()[2*siwPage:2*siwPage+n], "READ of %d, %d before", n, first)
+
+			require.NoError(t, client.Write(ctx, here.SGE(from, n), there.Remote(2*siwPage)))
+			require.NoError(t, client.Send(ctx, here.Bytes()[from:from+n])) // and so the WRITE is there
+			buf := make([]byte, 100)
+			got, err := server.Recv(ctx, buf)
+			require.NoError(t, err)
+			require.Equal(t, here.Bytes()[from:from+n], buf[:got], "SEND of %d", n)
+			require.Equal(t, here.Bytes()[from:from+n], there.Bytes()[2*siwPage:2*siwPage+n], "WRITE of %d, %d before", n, first)
+		}
+	}
+}

@@ -96,9 +96,12 @@ type diagnosed struct {
 	rails []netdev // network devices whose addresses it has, in this namespace
 }
 
-// software tells whether a device is rxe's, which names itself.
-func (d *diagnosis) software(dev diagnosed) bool {
-	return d.read("/sys/class/infiniband", dev.name, "node_desc") == "rxe"
+// rxe and siw tell the kernel's own devices from adapters.
+func (d *diagnosis) rxe(dev diagnosed) bool { return d.description(dev) == "rxe" }
+func (d *diagnosis) siw(dev diagnosed) bool { return d.description(dev) == "Software iWARP stack" }
+
+func (d *diagnosis) description(dev diagnosed) string {
+	return d.read("/sys/class/infiniband", dev.name, "node_desc")
 }
 
 // add is a finding; do may be nil.

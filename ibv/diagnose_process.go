@@ -116,7 +116,7 @@ func (d *diagnosis) namespaces() {
 		return
 	}
 	for _, dev := range d.devices {
-		if d.software(dev) {
+		if d.rxe(dev) {
 			d.add(SeverityWarning, "namespace", dev.name, nil, "before kernel 7, rxe carries no data in another network namespace than the host's, though it resolves addresses there; use the host's (--network host)")
 		}
 	}

@@ -273,6 +273,9 @@ func TestDiagnose(t *testing.T) {
 		{"rxe on an old kernel", func(t *testing.T, h *host) {
 			h.write(t, map[string]string{rxe: "rxe", "proc/sys/kernel/osrelease": "6.1.0-57-amd64\n"})
 		}, Finding{SeverityNote, "kernel", "mlx5_0", "6.12", nil, nil}, nil},
+		{"siw", func(t *testing.T, h *host) {
+			h.write(t, map[string]string{rxe: "Software iWARP stack"})
+		}, Finding{SeverityNote, "kernel", "mlx5_0", "at most 32 bytes", nil, nil}, nil},
 		{"one subnet", func(t *testing.T, h *host) { h.twoRails(t, "10.0.0.1/24", "10.0.0.2/24") },
 			Finding{SeverityWarning, "shared-subnet", "eth1", "shares 10.0.0.0/24 with eth0; arp_ignore is 0", []string{
 				"sysctl -w net/ipv4/conf/eth1/arp_ignore=1", "sysctl -w net/ipv4/conf/eth1/arp_announce=2", "sysctl -w net/ipv4/conf/eth1/accept_local=1"}, nil}, nil},

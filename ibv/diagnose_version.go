@@ -51,7 +51,10 @@ func (d *diagnosis) libraries(err error) {
 func (d *diagnosis) versions() {
 	core, known := d.version("libibverbs")
 	for _, dev := range d.devices {
-		if !d.software(dev) {
+		if d.siw(dev) {
+			d.add(SeverityNote, "kernel", dev.name, nil, "siw (6.1 to 7.2) answers a READ of at most 32 bytes across a page's end with other bytes, and leaves a first message unread that comes too early: package cm makes up for both, programs with queues of their own do not")
+		}
+		if !d.rxe(dev) {
 			continue
 		}
 		if known && core < 64 {

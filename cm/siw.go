@@ -10,6 +10,23 @@ import (
 // vendorSiw is the kernel's software iWARP device.
 const vendorSiw = 0x626d74
 
+// Of at most so many bytes that lie across the end of a page, siw sends wrong ones
+// (siw_try_1seg, 6.1 to 7.2): always where they answer a READ, and in a SEND or WRITE
+// where the device was busy.
+const (
+	siwShort = 32
+	siwPage  = 4096
+)
+
+// siwSplit tells how many of n bytes from address on have to go by themselves, 0 for
+// none. (A larger page only makes that superfluous.)
+func siwSplit(address uint64, n int) int {
+	if first := siwPage - int(address%siwPage); n <= siwShort && first < n {
+		return first
+	}
+	return 0
+}
+
 // nudges are the pauses before each nudge.
 var nudges = []time.Duration{50 * time.Millisecond, 500 * time.Millisecond, 5 * time.Second}
 
