@@ -353,34 +353,32 @@ func (m *mover) send(ctx context.Context, p []byte) error {
 	return err
 }
 
-// write and read run a WRITE or READ.
+// write and read run a WRITE or READ, or where siw needs that one for the bytes before
+// a page's end and one for the rest.
 func (m *mover) write(ctx context.Context, local ibv.SGE, remote ibv.Remote) error {
-	split := 0
 	if m.siw && local.MR != nil {
-		split = siwSplit(local.MR.Addr()+uint64(local.Offset), local.Length)
+		if n := siwSplit(local.MR.Addr()+uint64(local.Offset), local.Length); n > 0 {
+			first, rest, behind := splitAt(n, local, remote)
+			if err := m.write(ctx, first, remote); err != nil {
+				return err
+			}
+			local, remote = rest, behind
+		}
 	}
-	return m.move(ctx, local, remote, split, (*ibv.SendBatch).Write)
+	return m.do(ctx, func(_ int, b *ibv.SendBatch) error { return b.Write(0, remote, local) })
 }
 
 func (m *mover) read(ctx context.Context, local ibv.SGE, remote ibv.Remote) error {
-	split := 0
 	if m.siw {
-		split = siwSplit(remote.Addr, local.Length)
-	}
-	return m.move(ctx, local, remote, split, (*ibv.SendBatch).Read)
-}
-
-// move runs one request, or where there is a split one for the bytes before it and
-// one for the rest.
-func (m *mover) move(ctx context.Context, local ibv.SGE, remote ibv.Remote, split int, set func(*ibv.SendBatch, int, ibv.Remote, ...ibv.SGE) error) error {
-	if split > 0 {
-		if err := m.move(ctx, ibv.SGE{MR: local.MR, Offset: local.Offset, Length: split}, remote, 0, set); err != nil {
-			return err
+		if n := siwSplit(remote.Addr, local.Length); n > 0 {
+			first, rest, behind := splitAt(n, local, remote)
+			if err := m.read(ctx, first, remote); err != nil {
+				return err
+			}
+			local, remote = rest, behind
 		}
-		local.Offset, local.Length = local.Offset+split, local.Length-split
-		remote.Addr += uint64(split)
 	}
-	return m.do(ctx, func(_ int, b *ibv.SendBatch) error { return set(b, 0, remote, local) })
+	return m.do(ctx, func(_ int, b *ibv.SendBatch) error { return b.Read(0, remote, local) })
 }
 
 // do posts one request in a slot of its own and waits for it. A request whose

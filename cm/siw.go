@@ -27,6 +27,13 @@ func siwSplit(address uint64, n int) int {
 	return 0
 }
 
+// splitAt gives the first n bytes of local, the rest of it, and where the rest goes.
+func splitAt(n int, local ibv.SGE, remote ibv.Remote) (first, rest ibv.SGE, behind ibv.Remote) {
+	first = ibv.SGE{MR: local.MR, Offset: local.Offset, Length: n}
+	rest = ibv.SGE{MR: local.MR, Offset: local.Offset + n, Length: local.Length - n}
+	return first, rest, ibv.Remote{Addr: remote.Addr + uint64(n), RKey: remote.RKey}
+}
+
 // nudges are the pauses before each nudge.
 var nudges = []time.Duration{50 * time.Millisecond, 500 * time.Millisecond, 5 * time.Second}
 
