@@ -143,9 +143,6 @@ func (id *ID) await(ctx context.Context, phase string, limit time.Duration, star
 
 	deadline, _ := ctx.Deadline()
 	err = id.callWithin(ctx, func(h cgo.ID) error { return start(h, time.Until(deadline)) })
-	if err != nil && errors.Is(err, ctx.Err()) {
-		err = id.timedOut(ctx, phase, began)
-	}
 	if err != nil {
 		return cgo.Event{}, err
 	}
@@ -154,7 +151,8 @@ func (id *ID) await(ctx context.Context, phase string, limit time.Duration, star
 
 // callWithin is call, on iWARP at most until ctx ends or the id does. Its kernel code
 // connects a TCP socket within rdma_connect, for two minutes where the peer's host is
-// silent: that goes on in the background then, and Close waits for it.
+// silent: that goes on in the background then, and Close waits for it. It is no error
+// of the call: the event that was awaited may have come, and wait looks for it first.
 func (id *ID) callWithin(ctx context.Context, f func(h cgo.ID) error) error {
 	if id.transport() != policy.IWARP {
 		return id.call(f)
@@ -165,10 +163,9 @@ func (id *ID) callWithin(ctx context.Context, f func(h cgo.ID) error) error {
 	case err := <-called:
 		return err
 	case <-id.over:
-		return id.Err()
 	case <-ctx.Done():
-		return ctx.Err()
 	}
+	return nil
 }
 
 // expect makes the place where the next event of a step goes.
